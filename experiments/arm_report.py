@@ -13,7 +13,18 @@ from typing import Any
 import numpy as np
 
 from eval_benchmarks.datasets.ragchecker_meta import KINDS
-from eval_benchmarks.output.curves import COLOURS, Curves, mark_switches, png, smoothed, step_axes, widen
+from eval_benchmarks.output.curves import (
+    BLUE,
+    COLOURS,
+    GREEN,
+    RED,
+    Curves,
+    mark_switches,
+    png,
+    smoothed,
+    step_axes,
+    widen,
+)
 from experiments.arm_commands import BASE, RL, Experiment, run_name
 from experiments.arm_estimates import PAIRWISE, RANKING, UNREAD, VERDICTS, estimates
 from experiments.arm_results import ArmResults, missing, read_results
@@ -21,6 +32,7 @@ from experiments.markdown import DASH, change, fill
 from rag_zeval.files import Row, write_bytes, write_json, write_text
 
 GROUNDING, REWARD = "figure-3.png", "figure-4.png"
+OF_ARMS = (RED, GREEN, BLUE, *COLOURS[3:])  # Figure 4 in the paper: curriculum, static 3, static 4
 HEADLINES = (RANKING, PAIRWISE, VERDICTS, *KINDS)
 SHORT = 12  # digits of a hash that are shown
 SEEDS = 3
@@ -60,15 +72,15 @@ def _write_figures(experiment: Experiment, results: ArmResults) -> list[str]:
 
 def grounding_figure(runs: Sequence[Curves], smoothing: int) -> bytes:
     """Figure 3 as PNG: how verbatim the quotes are, how many claims an answer is split into, and, if the runs have it,
-    how far quotes entail claims, by training step.
+    how far quotes entail claims, by training step, in the paper's colours.
     """
     panels = [
-        ("evidence", "evidence grounding (0 to 1)", 0.1),
-        ("claims", "claims per answer", 2.0),
-        ("entailment", "entailment of supported claims (0 to 1)", 0.1),
+        ("evidence", "evidence grounding (0 to 1)", 0.1, RED),
+        ("claims", "claims per answer", 2.0, BLUE),
+        ("entailment", "entailment of supported claims (0 to 1)", 0.1, GREEN),
     ][: 3 if any("entailment" in run for run in runs) else 2]
     figure, axes = step_axes(len(panels), 4.8 * len(panels), 3.6)
-    for ax, (name, label, least), colour in zip(axes, panels, COLOURS, strict=False):
+    for ax, (name, label, least, colour) in zip(axes, panels, strict=True):
         _draw(ax, runs, name, smoothing, colour)
         widen(ax, least)
         ax.set_ylabel(label)
@@ -83,7 +95,7 @@ def reward_figure(arms: Mapping[str, Sequence[Curves]], smoothing: int) -> bytes
     only where the number of candidates is the same.
     """
     figure, (ax,) = step_axes(1, 5.6, 3.6)
-    for colour, (arm, runs) in zip(COLOURS, arms.items(), strict=False):
+    for colour, (arm, runs) in zip(OF_ARMS, arms.items(), strict=False):
         _draw(ax, runs, "reward", smoothing, colour, arm)
     ax.set_ylabel("reward, training rollouts")
     ax.legend(fontsize=8, frameon=False)

@@ -1,23 +1,46 @@
 """`python -m experiments.corrected_coverage`: does the corrected mean of `rag-zeval audit` keep what its interval says?
 
 It simulates judges with known sensitivity and specificity, and people who label a few of 2,000 claims, drawn as
-`rag-zeval sample` draws them. It prints how often the 95% intervals of the corrected mean, of the labels alone and of
-the judge alone hold the true mean, and how wide the first two are. Then two systems are compared: equally good ones of
-which the judge favours one, and one that is better by eight points. docs/judge-audit.md has these tables.
+`rag-zeval sample` draws them. It prints five tables, which docs/judge-audit.md has:
+
+1. How often the 95% intervals of the corrected mean, of the labels alone and of the judge alone hold the true mean, and
+   how wide the first two are.
+2. The same where people grade answers.
+3. The same of the mean that the judge's error rates imply.
+4. Two systems: equally good ones of which the judge favours one, and one that is better by eight points; and how often
+   `sample --width` promises to find that.
+5. How wide the intervals are whose width `sample --width` planned.
+
+--picture draws twenty audits of one judge.
 """
 
 import itertools
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
+from eval_benchmarks.output.curves import png, style
 from rag_zeval.audit.agreement import Statistic
-from rag_zeval.audit.corrected_mean import LabelledSample, corrected_difference, corrected_mean, labels_alone
+from rag_zeval.audit.corrected_mean import (
+    LabelledSample,
+    by_error_rates,
+    corrected_difference,
+    corrected_mean,
+    labelled_sample,
+    labels_alone,
+)
+from rag_zeval.audit.planning import Guess, by_agreement, by_pilot, chance_to_find, expected_width, rows_needed
+from rag_zeval.audit.sheet import BANDS, CLAIM, Item, Label, draw
+from rag_zeval.cases.case import NO_SLICE
+from rag_zeval.files import write_bytes
 from rag_zeval.statistics.allocation import allocate
+from rag_zeval.statistics.weighted_correlations import Floats
 from rag_zeval.streams import command_line
 
 ROWS = 2_000  # claims
@@ -26,6 +49,18 @@ ALIKE = 0.2  # share of an answer's further claims that are as true as its first
 RATES = (0.7, 0.8, 0.9, 0.95)  # of sensitivity and specificity
 TRUE_SHARES = (0.1, 0.5, 0.9)
 LABELS = (25, 50, 100, 200)
+GRADES = {
+    "mostly 5": (0.02, 0.01, 0.02, 0.05, 0.9),
+    "mostly 3": (0.05, 0.2, 0.5, 0.2, 0.05),
+    "1 or 5": (0.45, 0.03, 0.04, 0.03, 0.45),
+    "each as often": (0.2,) * 5,
+    "5, seldom 1": (0.03, 0.0, 0.0, 0.0, 0.97),
+    "3, seldom 1": (0.05, 0.0, 0.95, 0.0, 0.0),
+}
+ERRORS = (0.1, 0.2, 0.3)
+GAIN, TASTE = 0.08, 0.15
+WIDTHS, PILOT, PLANS = (0.1, 0.15), 50, 20  # planned widths; labels of a first sheet; how many such sheets
+DRAWN = 20  # audits in the picture
 
 
 @dataclass(frozen=True)
@@ -37,8 +72,33 @@ class Setting:
     true_share: float
 
 
-def simulated(setting: Setting, labels: int, random: np.random.Generator, taste: float = 0.0) -> LabelledSample:
-    """A judge's verdicts on some ROWS claims, and the labels of a sample drawn by the plan of `rag-zeval sample`.
+@dataclass(frozen=True)
+class Claims:
+    """Some ROWS claims: whether each is true, whether the judge passes it, and its answer's number (claims,)."""
+
+    true: NDArray[np.bool_]
+    verdicts: NDArray[np.bool_]
+    answers: NDArray[np.intp]
+
+    @property
+    def shares(self) -> Floats:
+        """(claims,) how much of its answer's score each claim decides."""
+        return np.asarray(1 / np.bincount(self.answers)[self.answers])
+
+    def items(self) -> list[Item]:
+        """The claims as `rag-zeval sample` reads them from a result file."""
+        return [
+            Item(f"r{at}", str(answer), NO_SLICE, "", (), "", "", float(verdict), "", float(share))
+            for at, (answer, verdict, share) in enumerate(zip(self.answers, self.verdicts, self.shares, strict=True))
+        ]
+
+    def labels(self, items: Iterable[Item]) -> dict[str, Label]:
+        """What people say of these."""
+        return {item.id: Label(float(self.true[int(item.id[1:])]), "", "") for item in items}
+
+
+def claims(setting: Setting, random: np.random.Generator, taste: float = 0.0) -> Claims:
+    """A judge's verdicts on some claims.
 
     taste: how much more often the judge passes a claim of an answer with more claims than half of the answers have.
     """
@@ -49,16 +109,52 @@ def simulated(setting: Setting, labels: int, random: np.random.Generator, taste:
     true = own < setting.true_share
     passes = np.where(true, setting.sensitivity, 1 - setting.specificity)
     passes = np.where(sizes[of_claim] > MOST_CLAIMS // 2, np.minimum(passes + taste, 1), passes)
-    verdicts = random.random(len(of_claim)) < passes
-    strata = [rows for rows in (np.flatnonzero(verdicts), np.flatnonzero(~verdicts)) if len(rows)]
+    return Claims(true, random.random(len(of_claim)) < passes, of_claim)
+
+
+def simulated(setting: Setting, labels: int, random: np.random.Generator, taste: float = 0.0) -> LabelledSample:
+    """`claims`, and the labels of a sample drawn by the plan of `rag-zeval sample`."""
+    made = claims(setting, random, taste)
+    scores, said = made.verdicts.astype(float), made.true.astype(float)
+    return _sampled(scores, said, made.shares, made.answers, labels, random)
+
+
+def _sampled(
+    scores: Floats, said: Floats, shares: Floats, cases: NDArray[np.intp], labels: int, random: np.random.Generator
+) -> LabelledSample:
+    """said: what people would say of each row."""
+    bands = np.minimum((scores * BANDS).astype(int), BANDS - 1)
+    strata = [np.flatnonzero(bands == band) for band in np.unique(bands)[::-1]]
     drawn, weights = [], []
     for rows, n in zip(strata, allocate([len(rows) for rows in strata], labels), strict=True):
         drawn.append(random.choice(rows, n, replace=False))
         weights.append(np.full(n, len(rows) / n))
     at = np.concatenate(drawn)
-    shares = 1 / sizes[of_claim]
-    cases = of_claim.astype(str).tolist()
-    return LabelledSample(verdicts.astype(float), shares, cases, at, true[at].astype(float), np.concatenate(weights))
+    return LabelledSample(scores, shares, cases.astype(str).tolist(), at, said[at], np.concatenate(weights))
+
+
+@dataclass(frozen=True)
+class Grades:
+    """People's grades of answers: the share of each from 1 to 5, and how far the judge's scores are off.
+
+    error: the standard deviation. One score in ten has nothing to do with the answer.
+    """
+
+    shares: tuple[float, ...]
+    error: float
+
+    @property
+    def true_share(self) -> float:
+        """The mean grade, from 0 to 1."""
+        return float(np.array(self.shares) @ np.linspace(0, 1, len(self.shares)))
+
+
+def graded(grades: Grades, labels: int, random: np.random.Generator) -> LabelledSample:
+    """A judge's scores of some ROWS answers, of a case each, and people's grades of a sample."""
+    said = random.choice(np.linspace(0, 1, len(grades.shares)), ROWS, p=grades.shares)
+    scores = np.clip(said + random.normal(0, grades.error, ROWS), 0, 1)
+    scores = np.where(random.random(ROWS) < 0.1, random.random(ROWS), scores).round(2)
+    return _sampled(scores, said, np.ones(ROWS), np.arange(ROWS), labels, random)
 
 
 def judge_alone(sample: LabelledSample) -> Statistic:
@@ -72,17 +168,26 @@ def _judge_as_people(sample: LabelledSample) -> LabelledSample:
     return LabelledSample(sample.scores, sample.shares, sample.cases, np.arange(n), sample.scores, np.ones(n))
 
 
-ESTIMATES = {"corrected": corrected_mean, "labels alone": labels_alone, "judge alone": judge_alone}
+def error_rates(sample: LabelledSample) -> Statistic:
+    """The mean that the judge's error rates imply; where they imply none, anything from 0 to 1."""
+    found = by_error_rates(sample)
+    return found.mean if found else Statistic(None, (0.0, 1.0), len(sample.labels))
 
 
-def coverage(setting: Setting, labels: int, runs: int, seed: int) -> dict[str, tuple[float, float]]:
+Estimates = Mapping[str, Callable[[LabelledSample], Statistic]]
+ESTIMATES: Estimates = {"judge alone": judge_alone, "labels alone": labels_alone, "corrected": corrected_mean}
+
+
+def coverage(
+    setting: Setting | Grades, labels: int, runs: int, seed: int, estimates: Estimates = ESTIMATES
+) -> dict[str, tuple[float, float]]:
     """By estimate: the share of intervals that hold the true mean, and their mean width."""
     random = np.random.default_rng(seed)
-    bounds: dict[str, list[tuple[float, float]]] = {name: [] for name in ESTIMATES}
+    bounds: dict[str, list[tuple[float, float]]] = {name: [] for name in estimates}
     for _ in range(runs):
-        sample = simulated(setting, labels, random)
-        for name, estimate in ESTIMATES.items():
-            interval = estimate(sample).interval
+        made = simulated(setting, labels, random) if isinstance(setting, Setting) else graded(setting, labels, random)
+        for name, estimate in estimates.items():
+            interval = estimate(made).interval
             assert interval is not None, "there are more labels than one"
             bounds[name].append(interval)
     found = {}
@@ -93,40 +198,109 @@ def coverage(setting: Setting, labels: int, runs: int, seed: int) -> dict[str, t
     return found
 
 
+COMPARED = Setting(0.9, 0.9, 0.7)  # the judge, and the first of two systems that answered different questions
+
+
 @dataclass(frozen=True)
 class Called:
-    """In which share of the comparisons B was called better than A at 5%, by the judge's scores and corrected."""
+    """In which share of the comparisons B was called different from A at 5%, by the judge's scores and corrected."""
 
     judge: float
     corrected: float
 
 
-def called_better(gain: float, taste: float, labels: int, runs: int, seed: int = 0) -> Called:
-    """A judge of sensitivity and specificity 0.9 compares two systems on different answers; A has 70% true claims.
-
-    gain: how many more true claims B has. taste: the judge's, for B's long answers only. labels: of each system.
-    """
+def called_different(gain: float, taste: float, labels: int, runs: int, seed: int = 0) -> Called:
+    """gain: how many more true claims B has. taste: the judge's, for B's long answers only. labels: of each system."""
     random = np.random.default_rng(seed)
     by_judge = by_people = 0
     for _ in range(runs):
-        first = simulated(Setting(0.9, 0.9, 0.7), labels, random)
-        second = simulated(Setting(0.9, 0.9, 0.7 + gain), labels, random, taste)
+        first = simulated(COMPARED, labels, random)
+        second = simulated(replace(COMPARED, true_share=COMPARED.true_share + gain), labels, random, taste)
         apart = corrected_difference(first, second)
-        assert apart is not None, "there are labels"
-        by_people += apart.p <= 0.05 and apart.value > 0
         trusted = corrected_difference(*map(_judge_as_people, (first, second)))
-        assert trusted is not None, "every claim has a verdict"
-        by_judge += trusted.p <= 0.05 and trusted.value > 0
+        assert apart and trusted, "there are labels, and every claim has a verdict"
+        by_people += apart.p <= 0.05
+        by_judge += trusted.p <= 0.05
     return Called(by_judge / runs, by_people / runs)
+
+
+def by_first_sheet(made: Claims, items: Sequence[Item], seed: int) -> Guess:
+    """What a plan expects people to say, by PILOT labels of a first sheet."""
+    return by_pilot(CLAIM, items, made.labels(item for item, _ in draw(items, PILOT, seed)))
+
+
+def promised(labels: int, plans: int) -> float:
+    """How often plans for both systems expect so many labels of each to find GAIN, on average over their chances."""
+    chances = []
+    for gain in (0.0, GAIN):
+        made = claims(replace(COMPARED, true_share=COMPARED.true_share + gain), np.random.default_rng(0))
+        items = made.items()
+        widths = [expected_width(items, by_first_sheet(made, items, seed), labels) for seed in range(plans)]
+        chances += [chance_to_find(GAIN, width) for width in widths]
+    return float(np.mean(chances))
+
+
+@dataclass(frozen=True)
+class PlannedWidths:
+    """How many labels were planned for an interval's width, and how wide the intervals of such audits are.
+
+    rows: (plans,). widths: (plans, audits / plans).
+    """
+
+    rows: NDArray[np.intp]
+    widths: Floats
+
+
+def planned_widths(setting: Setting, width: float, plans: int, audits: int) -> PlannedWidths:
+    """plans: each by another first sheet; 0: one plan by the true share of right verdicts."""
+    made = claims(setting, np.random.default_rng(0))
+    items = made.items()
+    agreement = float((made.true == made.verdicts).mean())
+    guesses = [by_first_sheet(made, items, seed) for seed in range(plans)] or [by_agreement(CLAIM, agreement)]
+    rows, widths = [], []
+    for guess in guesses:
+        needed = rows_needed(items, guess, width).rows
+        assert needed is not None, "all rows are enough"
+        rows.append(needed)
+        for seed in range(audits // len(guesses)):
+            sample = labelled_sample(items, made.labels(item for item, _ in draw(items, needed, PLANS + seed)))
+            assert sample is not None, "there are labels"
+            low, high = corrected_mean(sample).interval or (0.0, 1.0)
+            widths.append(high - low)
+    return PlannedWidths(np.array(rows), np.array(widths).reshape(len(rows), -1))
+
+
+def picture(setting: Setting, labels: int, audits: int) -> bytes:
+    """The intervals of some audits around the true mean, a panel for each estimate, as PNG."""
+    from matplotlib.figure import Figure
+
+    random = np.random.default_rng(0)
+    samples = [simulated(setting, labels, random) for _ in range(audits)]
+    figure = Figure(figsize=(9, 3.2), layout="constrained")
+    for ax, (name, estimate) in zip(figure.subplots(1, len(ESTIMATES), sharex=True), ESTIMATES.items(), strict=True):
+        for at, sample in enumerate(samples):
+            found = estimate(sample)
+            assert found.value is not None and found.interval is not None, "there are labels"
+            colour = "#0b5cad" if found.interval[0] <= setting.true_share <= found.interval[1] else "#d9730d"
+            ax.plot(found.interval, [at, at], color=colour, linewidth=1.6)
+            ax.plot(found.value, at, color=colour, marker="o", markersize=3)
+        ax.axvline(setting.true_share, color="#57606a", linestyle="--", linewidth=1)
+        style(ax, "mean score")
+        ax.set_title(name)
+        ax.set_yticks([])
+    return png(figure)
 
 
 def settings() -> Iterator[Setting]:
     return itertools.starmap(Setting, itertools.product(RATES, RATES, TRUE_SHARES))
 
 
-def corrected_coverage(
-    runs: Annotated[int, typer.Argument(min=1, help="How many audits to simulate for each setting.")] = 2_000,
-) -> None:
+def span(values: Iterable[float]) -> str:
+    found = list(values)
+    return f"{min(found):.3f} to {max(found):.3f}"
+
+
+def print_coverage(runs: int) -> None:
     print(
         "| labels | settings | corrected: covers | below 0.93 | width | labels alone: covers | width "
         "| judge alone: covers |"
@@ -135,19 +309,81 @@ def corrected_coverage(
     for labels in LABELS:
         found = [coverage(setting, labels, runs, seed) for seed, setting in enumerate(settings())]
         covers, widths = ({name: [one[name][at] for one in found] for name in ESTIMATES} for at in (0, 1))
-        spans = {name: f"{min(values):.3f} to {max(values):.3f}" for name, values in covers.items()}
         mean_width = {name: f"{np.mean(values):.3f}" for name, values in widths.items()}
         low = sum(value < 0.93 for value in covers["corrected"])
         print(
-            f"| {labels} | {len(found)} | {spans['corrected']} | {low} | {mean_width['corrected']} "
-            f"| {spans['labels alone']} | {mean_width['labels alone']} | {spans['judge alone']} |",
+            f"| {labels} | {len(found)} | {span(covers['corrected'])} | {low} | {mean_width['corrected']} "
+            f"| {span(covers['labels alone'])} | {mean_width['labels alone']} | {span(covers['judge alone'])} |",
             flush=True,
         )
-    print("\n| B against A | labels of each | the judge calls B better | corrected |\n|---|---:|---:|---:|")
-    for name, gain, taste in (("as good, favoured", 0.0, 0.15), ("better by 0.08", 0.08, 0.0)):
+
+
+def print_grades(runs: int) -> None:
+    print("\n| labels | kinds of grades | corrected: covers | width | labels alone: covers | width |")
+    print("|---:|---:|---|---:|---|---:|")
+    estimates = {name: ESTIMATES[name] for name in ("corrected", "labels alone")}
+    kinds = [Grades(shares, error) for shares, error in itertools.product(GRADES.values(), ERRORS)]
+    for labels in LABELS:
+        found = [coverage(grades, labels, runs, seed, estimates) for seed, grades in enumerate(kinds)]
+        cells = []
+        for name in estimates:
+            covers, widths = zip(*(one[name] for one in found), strict=True)
+            cells += [span(covers), f"{np.mean(widths):.3f}"]
+        print(f"| {labels} | {len(kinds)} | {' | '.join(cells)} |", flush=True)
+
+
+def print_error_rates(runs: int) -> None:
+    print("\n| labels | by sensitivity and specificity: covers | below 0.93 | width |\n|---:|---|---:|---:|")
+    for labels in LABELS:
+        estimates = {"": error_rates}
+        found = [coverage(setting, labels, runs, seed, estimates)[""] for seed, setting in enumerate(settings())]
+        covers, widths = zip(*found, strict=True)
+        low = sum(value < 0.93 for value in covers)
+        print(f"| {labels} | {span(covers)} | {low} of {len(covers)} | {np.mean(widths):.3f} |", flush=True)
+
+
+def print_comparisons(runs: int) -> None:
+    print("\n| B against A | labels of each | the judge: different | corrected: different | the plan promised |")
+    print("|---|---:|---:|---:|---:|")
+    for name, gain, taste in (("as good, favoured", 0.0, TASTE), (f"better by {GAIN}", GAIN, 0.0)):
         for labels in LABELS[2:]:
-            share = called_better(gain, taste, labels, max(1, runs // 4))
-            print(f"| {name} | {labels} | {share.judge:.3f} | {share.corrected:.3f} |", flush=True)
+            share = called_different(gain, taste, labels, runs)
+            plan = f"{promised(labels, PLANS):.3f}" if gain else "at most 0.050"
+            print(f"| {name} | {labels} | {share.judge:.3f} | {share.corrected:.3f} | {plan} |", flush=True)
+
+
+def print_plans(audits: int) -> None:
+    print(
+        "\n| sensitivity | specificity | true claims | planned width | plans | by | labels | mean width "
+        "| audits within 20% |\n|---:|---:|---:|---:|---:|---|---:|---:|---:|"
+    )
+    for setting in (COMPARED, Setting(0.8, 0.95, 0.5), Setting(0.95, 0.7, 0.9)):
+        judge = f"{setting.sensitivity} | {setting.specificity} | {setting.true_share}"
+        for width, plans in itertools.product(WIDTHS, (0, PLANS)):
+            found = planned_widths(setting, width, plans, audits)
+            near = np.mean(np.abs(found.widths / width - 1) <= 0.2)
+            by = f"{PILOT} labels each" if plans else "agreement"
+            print(
+                f"| {judge} | {width} | {len(found.rows)} | {by} | {found.rows.mean():.0f} "
+                f"| {found.widths.mean():.3f} | {near:.1%} |",
+                flush=True,
+            )
+
+
+def corrected_coverage(
+    runs: Annotated[int, typer.Argument(min=10, help="How many audits to simulate for each setting.")] = 2_000,
+    picture_file: Annotated[
+        Path | None, typer.Option("--picture", help="Only draw the picture, into this PNG file.")
+    ] = None,
+) -> None:
+    if picture_file is not None:
+        write_bytes(picture_file, picture(Setting(0.95, 0.7, 0.6), labels=100, audits=DRAWN))
+        return
+    print_coverage(runs)
+    print_grades(runs // 4)
+    print_error_rates(runs // 4)
+    print_comparisons(runs // 4)
+    print_plans(runs // 10)
 
 
 main = command_line(corrected_coverage, "experiments.corrected_coverage", __doc__)

@@ -1,9 +1,9 @@
-"""`python -m experiments.label_savings RUN`: how many of people's labels does a judge save?
+"""`python -m experiments.label_savings RUN...`: how many of people's labels does a judge save?
 
-RUN is a finished benchmark run with ragchecker_meta, whose 280 pairs of answers all have people's labels. For each
-scorer it draws a few pairs as `rag-zeval sample` does, and estimates the mean label of all pairs from these few labels
-and all scores. It prints how wide the 95% intervals are with the scorer and without, and how often they hold the mean
-of all labels. docs/judge-audit.md has this table.
+RUN is a finished benchmark run with ragchecker_meta, whose 280 pairs of answers all have people's labels, or with a set
+of labelled texts, such as faithbench. For each scorer it draws a few pairs or texts as `rag-zeval sample` does, and
+estimates the mean label of all from these few labels and all scores. It prints how wide the 95% intervals are with the
+scorer and without, and how often they hold the mean of all labels. docs/judge-audit.md has this table.
 """
 
 import sys
@@ -13,8 +13,10 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from eval_benchmarks.bench_manifest import read_run
+from eval_benchmarks.datasets.labelled.benchmark import Labelled
 from eval_benchmarks.datasets.ragchecker_meta import RagcheckerMeta
 from eval_benchmarks.trials import Trial, group_trials
 from rag_zeval.audit.agreement import Statistic
@@ -28,15 +30,27 @@ from rag_zeval.streams import command_line
 WIDEST = 2  # of labels and deltas, from -2 to 2
 
 
-def items_and_labels(trial: Trial) -> tuple[list[Item], Floats]:
-    """The pairs that a scorer scored, and the mean of people's labels of each; both from 0 to 1."""
+def items_and_labels(trial: Trial) -> tuple[list[Item], Floats] | None:
+    """What a scorer scored, and people's labels of it, the mean where several people gave one; both from 0 to 1.
+
+    Texts about one document are of one case, and each pair is of its own. None for a benchmark without such labels.
+    """
     benchmark = trial.benchmark
-    assert isinstance(benchmark, RagcheckerMeta)
-    deltas, labels = benchmark.deltas(trial.scored), benchmark.labels.mean(1)
-    there = ~np.isnan(deltas)
-    scores, means = ((values[there] + WIDEST) / (2 * WIDEST) for values in (deltas, labels))
-    items = [Item(f"r{at}", str(at), NO_SLICE, "", (), "", None, float(score), "") for at, score in enumerate(scores)]
-    return items, means
+    cases: NDArray[np.intp]
+    if isinstance(benchmark, RagcheckerMeta):
+        deltas, people = benchmark.deltas(trial.scored), benchmark.labels.mean(1)
+        scores, labels = ((values + WIDEST) / (2 * WIDEST) for values in (deltas, people))
+        cases = np.arange(len(scores))
+    elif isinstance(benchmark, Labelled):
+        scores, labels, cases = benchmark.scores(trial.scored), benchmark.test.supported(0), benchmark.test.documents
+    else:
+        return None
+    there = ~np.isnan(scores) & ~np.isnan(labels)
+    rows = zip(cases[there], np.clip(scores[there], 0, 1), strict=True)
+    items = [
+        Item(f"r{at}", str(case), NO_SLICE, "", (), "", None, float(score), "") for at, (case, score) in enumerate(rows)
+    ]
+    return items, labels[there]
 
 
 def intervals(
@@ -45,7 +59,7 @@ def intervals(
     """The bounds (draws, 2) from n labels each."""
     bounds = []
     for seed in range(draws):
-        known = {item.id: Label(float(labels[int(item.case)]), "", "") for item, _ in draw(items, n, seed)}
+        known = {item.id: Label(float(labels[int(item.id[1:])]), "", "") for item, _ in draw(items, n, seed)}
         sample = labelled_sample(items, known)
         assert sample is not None, "there are labels"
         bounds.append(estimate(sample).interval or (0.0, 1.0))
@@ -53,28 +67,36 @@ def intervals(
 
 
 def label_savings(
-    run: Annotated[Path, typer.Argument(help="The folder of a finished benchmark run with ragchecker_meta.")],
-    n: Annotated[int, typer.Option("--n", min=10, help="How many labels each estimate has.")] = 50,
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished benchmark runs.")],
+    n: Annotated[
+        list[int], typer.Option("--n", min=10, help="How many labels an estimate has; repeat it for several numbers.")
+    ] = [25, 50, 100],  # noqa: B006 (typer reads it)
     draws: Annotated[int, typer.Option(min=1, help="How many times labels are drawn.")] = 1_000,
 ) -> None:
     from scipy.stats import kendalltau
 
-    _, trials = read_run(run)
-    found = [one for one in group_trials(trials) if isinstance(one.benchmark, RagcheckerMeta)]
-    if not found:
-        raise InputError(f"{run}: has no scores of ragchecker_meta")
-    print("| scorer | pairs | Kendall's tau-b | width, labels alone | width, corrected | labels saved | covers |")
-    print("|---|---:|---:|---:|---:|---:|---:|")
-    for one in found:
-        items, labels = items_and_labels(one.trials[0])
-        alone, corrected = (intervals(items, labels, n, draws, mean) for mean in (labels_alone, corrected_mean))
-        widths = [float((bounds[:, 1] - bounds[:, 0]).mean()) for bounds in (alone, corrected)]
-        truth = labels.mean()
-        covers = float(((corrected[:, 0] <= truth) & (truth <= corrected[:, 1])).mean())
+    found = [one for run in runs for one in group_trials(read_run(run)[1])]
+    labelled = [(one, part) for one in found if (part := items_and_labels(one.trials[0]))]
+    if not labelled:
+        raise InputError(f"{runs[0]}: has no scores of ragchecker_meta or of labelled texts")
+    print(f"with {' / '.join(map(str, n))} labels, {draws} draws:\n")
+    heads = ("benchmark", "scorer", "n", "tau-b", "width, labels alone", "width, corrected", "labels saved", "covers")
+    print(f"| {' | '.join(heads)} |\n|---|---|---:|---:|---|---|---|---|")
+    for one, (items, labels) in labelled:
+        widths: list[tuple[float, ...]] = []
+        covers = []
+        for count in n:
+            alone, corrected = (intervals(items, labels, count, draws, mean) for mean in (labels_alone, corrected_mean))
+            widths.append(tuple(float((bounds[:, 1] - bounds[:, 0]).mean()) for bounds in (alone, corrected)))
+            covers.append(float(((corrected[:, 0] <= labels.mean()) & (labels.mean() <= corrected[:, 1])).mean()))
         tau = float(kendalltau([item.score for item in items], labels).statistic)
-        saved = 1 - (widths[1] / widths[0]) ** 2  # an interval is as wide as 1 / sqrt(labels)
-        cells = [one.name, str(len(items)), *(f"{value:.3f}" for value in (tau, *widths)), f"{saved:.0%}"]
-        print(f"| {' | '.join(cells)} | {covers:.3f} |", flush=True)
+        saved = [
+            1 - (corrected / alone) ** 2 for alone, corrected in widths
+        ]  # an interval is as wide as 1 / sqrt(labels)
+        columns = [*zip(*widths, strict=True), covers]
+        alone_, corrected_, covered = (" / ".join(f"{value:.3f}" for value in column) for column in columns)
+        cells = [one.benchmark.name, one.name, str(len(items)), f"{tau:.3f}", alone_, corrected_]
+        print(f"| {' | '.join([*cells, ' / '.join(f'{part:.0%}' for part in saved), covered])} |", flush=True)
 
 
 main = command_line(label_savings, "experiments.label_savings", __doc__)

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rag_zeval.audit.corrected_table import corrected_scores
     from rag_zeval.cases.reading import read_cases
     from rag_zeval.decisions.assertions import assert_supported
     from rag_zeval.evaluation.api import aevaluate, evaluate
@@ -24,13 +25,14 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "Evaluation", "Evaluator", "Example", "aevaluate", "assert_supported", "evaluate", "open_backend", "read_cases",
-    "read_judged",
+    "Evaluation", "Evaluator", "Example", "aevaluate", "assert_supported", "corrected_scores", "evaluate",
+    "open_backend", "read_cases", "read_judged",
 ]  # fmt: skip
 PLACES = {
     "Example": "rag_zeval.judge.example",
     "aevaluate": "rag_zeval.evaluation.api",
     "assert_supported": "rag_zeval.decisions.assertions",
+    "corrected_scores": "rag_zeval.audit.corrected_table",
     "evaluate": "rag_zeval.evaluation.api",
     "open_backend": "rag_zeval.models.open",
     "read_cases": "rag_zeval.cases.reading",

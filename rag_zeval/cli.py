@@ -8,15 +8,16 @@ from typing import Annotated, Any
 import typer
 
 from rag_zeval import __version__
-from rag_zeval.commands.audit import audit, audit_qrels, sample
+from rag_zeval.commands.audit import audit, audit_qrels, judge_card, qrels, sample
 from rag_zeval.commands.collect import collect
 from rag_zeval.commands.decisions import compare, gate
 from rag_zeval.commands.evaluate import evaluate, scorers
 from rag_zeval.commands.golden import check_set, failures, retrieval
 from rag_zeval.commands.judges import mock_judge, serve, smoke
 from rag_zeval.commands.labels import keep_labels, reuse_labels
-from rag_zeval.commands.questions import questions
-from rag_zeval.commands.report import report, serve_report
+from rag_zeval.commands.metrics import consistency, metrics
+from rag_zeval.commands.questions import chunks, questions
+from rag_zeval.commands.report import dashboard, report, serve_report
 from rag_zeval.streams import exit_status, run_app
 
 ABOUT = "RAG-Zeval checks the answers of a RAG system claim by claim: is each claim supported?"
@@ -33,23 +34,32 @@ COMMANDS: Mapping[str, Mapping[str, tuple[Callable[..., None], str]]] = {
     "Decide": {
         "compare": (compare, "rag-zeval compare old.results.jsonl new.results.jsonl --html changed.html"),
         "gate": (gate, "rag-zeval gate old.results.jsonl new.results.jsonl --max-drop 0.02"),
+        "dashboard": (dashboard, "rag-zeval dashboard old.results.jsonl new.results.jsonl --html dashboard.html"),
+        "consistency": (
+            consistency,
+            "rag-zeval consistency run1.results.jsonl run2.results.jsonl run3.results.jsonl",
+        ),
         "failures": (failures, "rag-zeval failures answers.results.jsonl answers.csv"),
     },
     "Test sets": {
+        "chunks": (chunks, "rag-zeval chunks manuals --out chunks.csv"),
         "questions": (questions, f"rag-zeval questions manuals --out made.jsonl --n 6 {MOCK}"),
         "collect": (
             collect,
             "rag-zeval collect questions.jsonl --url http://127.0.0.1:9000/ask --answer $.answer --out answers.jsonl",
         ),
         "check-set": (check_set, "rag-zeval check-set golden.jsonl"),
+        "qrels": (qrels, "rag-zeval qrels answers.results.jsonl --out judge.qrels"),
         "retrieval": (retrieval, "rag-zeval retrieval answers.jsonl --k 5,10"),
     },
     "Audit the judge": {
         "sample": (sample, "rag-zeval sample answers.results.jsonl --n 50 --out sheet.csv"),
         "audit": (audit, "rag-zeval audit sheet.csv answers.results.jsonl"),
+        "judge-card": (judge_card, "rag-zeval judge-card sheet.csv answers.results.jsonl --out judge-card.md"),
         "keep-labels": (keep_labels, "rag-zeval keep-labels sheet.csv answers.results.jsonl --person ann"),
         "reuse-labels": (reuse_labels, "rag-zeval reuse-labels labels.jsonl new.results.jsonl"),
         "audit-qrels": (audit_qrels, "rag-zeval audit-qrels people.qrels judge.qrels"),
+        "metrics": (metrics, "rag-zeval metrics answers.results.jsonl --html metrics.html"),
     },
     "Serve a judge": {
         "serve": (serve, "rag-zeval serve runs/train/paper/model --port 8000"),

@@ -21,6 +21,7 @@ EXTRAS = {  # optional package -> the extra that installs it: `pip install 'rag-
     "pypdf": "evaluate",
     "python-calamine": "evaluate",
     "python-jsonpath": "evaluate",
+    "pyyaml": "evaluate",
 }
 
 

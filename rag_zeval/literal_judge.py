@@ -12,7 +12,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from rag_zeval.judge.prompt import EVIDENCE, INPUTS, RANKING, VARIANTS, Variant
+from rag_zeval.judge.prompt import CRITERIA, EVIDENCE, INPUTS, RANKING, VARIANTS, Variant
 from rag_zeval.judge.words import words
 from rag_zeval.text import OTHER_ENDS
 
@@ -33,18 +33,26 @@ def literal_reply(body: Mapping[str, Any]) -> str | None:
 
 
 def read_prompt(content: str) -> tuple[str, dict[str, Any]]:
-    """Name of the prompt that a message was made from, and its inputs. Raises ValueError for any other message."""
-    for name, (before, after) in _prompts().items():
+    """Name of the prompt that a message was made from, and its inputs. Raises ValueError for any other message.
+
+    What a criteria file says is one of the inputs: "criteria".
+    """
+    for name, (before, *between, after) in _prompts().items():
         if content.startswith(before) and content.endswith(after):
-            return name, json.loads(content[len(before) : len(content) - len(after)])
+            shown = content[len(before) : len(content) - len(after)]
+            if between:
+                criteria, _, inputs = shown.partition(*between)
+                return name, {"criteria": json.loads(criteria), **json.loads(inputs)}
+            return name, json.loads(shown)
     raise ValueError(f"not a prompt of this package: {content[:80]}")
 
 
 @cache
 def _prompts() -> dict[str, list[str]]:
-    """By name: the text before and after the inputs of each prompt in this package, except the ranker's."""
+    """By name: the text before, between and after what is filled into each prompt in this package, not the ranker's."""
     paths = Path(__file__).parent.glob("*/prompts/*.txt")
-    return {path.stem: path.read_text("utf-8").strip().split(INPUTS) for path in paths if path.stem != RANKING.name}
+    filled = re.compile("|".join(map(re.escape, (CRITERIA, INPUTS))))
+    return {path.stem: filled.split(path.read_text("utf-8").strip()) for path in paths if path.stem != RANKING.name}
 
 
 def count_tokens(text: str) -> int:
@@ -70,6 +78,19 @@ def _share_of(text: str, *others: str) -> float:
     """Share of a text's sentences that occur in the others, in [0, 1]."""
     known = sentences(" ".join(others))
     return sum(sentence in known for sentence in sentences(text)) / max(1, len(sentences(text)))
+
+
+def _by_criteria(inputs: dict[str, Any]) -> dict[str, Any]:
+    """The share of the answer's sentences that occur in the other texts, on the scale; yes only if all of them do.
+
+    Without such a text: 1 divided by the number of its sentences.
+    """
+    answer, known = inputs.get("answer", ""), [*inputs.get("contexts", ())]
+    known += [inputs[name] for name in ("truth", "reference") if name in inputs]
+    share = _share_of(answer, *known) if known else 1 / max(1, len(sentences(answer)))
+    levels = [int(level) for level in inputs["criteria"].get("scale", ())]
+    verdict = round(min(levels) + share * (max(levels) - min(levels))) if levels else "yes" if share == 1 else "no"
+    return {"reason": "so", "verdict": verdict}
 
 
 def _scoring(score: int) -> dict[str, Any]:
@@ -212,6 +233,7 @@ _LISTED: dict[str, Callable[[dict[str, Any]], Any]] = {
     },
     "citation_support": lambda inputs: {"support": "full_support"},
     "answered": lambda inputs: {"answered": "yes"},
+    "criteria": _by_criteria,
     "question_easy": _easy_question,
     "question_multi_hop": _multi_hop_question,
     "question_unanswerable": _unanswerable_question,

@@ -61,6 +61,7 @@ def result_row(id_: str, case: Case, example: Example, scorer: Scorer, scored: S
         "systems": list(case.answers),
         "question": example.question,
         **judged_by(example, scorer.needs, scorer.also),
+        **({"context_ids": list(case.chunk_ids)} if "chunks" in scorer.needs else {}),
         "answers": example.answers,
         "scores": scored.values,
         "statuses": statuses,
@@ -86,6 +87,16 @@ def result_row(id_: str, case: Case, example: Example, scorer: Scorer, scored: S
     # escapes in a reply can spell characters that no file can hold
     clean: Row = json.loads(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace"))
     return {"id": id_, "case": case.id, **clean}  # these as they are: rows are found by them
+
+
+def judge_of(row: Row) -> str:
+    """The judge of a row and how it was asked, in words; empty where no judge was."""
+    if not row.get("model"):
+        return ""
+    sampling: dict[str, Any] = row.get("sampling") or {}
+    said = {"prompt": row.get("variant"), "prompt hash": row.get("prompt_hash"), **sampling}
+    words = [f"{name} {value}" for name, value in said.items() if value is not None]
+    return f"{row['metric']}: {', '.join([row['model'], *words])}"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Text from users and models: put on one line, checked for being blank, made valid for an encoding. And intervals."""
+"""Text of users and models: on one line, checked for being blank, valid for an encoding; its ids, and intervals."""
 
 import hashlib
 import json
@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 from unicodedata import category
+from urllib.parse import quote
 
 # What a terminal obeys, or what turns the direction of a line: all controls but tabs and ends of lines, and marks.
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
@@ -37,6 +38,20 @@ def without_commands(text: str) -> str:
     return _COMMAND.sub(lambda found: found[0] + "\\", text)
 
 
+def text_id(kind: str, text: str) -> str:
+    """An id made of a text, such as "q-0123456789ab"; texts that differ only in spaces have the same."""
+    return f"{kind}-" + hashlib.sha256(" ".join(text.split()).encode("utf-8", "replace")).hexdigest()[:12]
+
+
+def trec_id(id_: str) -> str:
+    """The id as TREC's files can hold it: white space, which separates their fields, is percent-encoded.
+
+    >>> trec_id("my notes.md#2")
+    'my%20notes.md#2'
+    """
+    return re.sub(r"\s", lambda space: quote(space[0]), id_)
+
+
 def is_blank(value: str | Sequence[str] | None) -> bool:
     """Whether there is nothing to see: None, a text of spaces and invisible characters only, or a list of such."""
     if isinstance(value, str):
@@ -65,3 +80,12 @@ def with_interval(
     if value is None:
         return none
     return f"{value:{form}}" + (f" [{low:{form}}, {high:{form}}]" if low is not None and high is not None else "")
+
+
+def in_markdown(text: str) -> str:
+    """Foreign text as Markdown that shows it letter by letter.
+
+    A space of no width, as Renovate sets it, keeps GitHub from calling people (@name) and linking issues (#1, a URL).
+    """
+    plain = re.sub(r"([\\`*_\[\]<>|~&#])", r"\\\1", one_line(text))
+    return re.sub(r"@|#|:(?=//)", r"\g<0>&#8203;", plain)

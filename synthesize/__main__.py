@@ -29,9 +29,9 @@ from rag_zeval.progress import Progress
 from rag_zeval.rows import RowWriter
 from rag_zeval.stages.config import check_settings, load_config, stored
 from rag_zeval.stages.memory import watched
-from rag_zeval.stages.yaml_file import read_yaml
 from rag_zeval.streams import drawn, exit_status
 from rag_zeval.text import one_line
+from rag_zeval.yaml_file import read_yaml
 from synthesize.answer_set import OLDER, ROW, provenance, read_answers
 from synthesize.faithfulness import measure_faithfulness, print_faithfulness
 from synthesize.jobs import Batch, Job, JobReader, batches, prompt_hash

@@ -21,8 +21,8 @@ from eval_benchmarks.datasets.labelled.description import DataFile, descriptions
 from rag_zeval.errors import InputError
 from rag_zeval.files import check_fields, file_sha256, locate, opened_new, parse_row, write_bytes
 from rag_zeval.stages.config import check_settings, load_config
-from rag_zeval.stages.yaml_file import read_yaml
 from rag_zeval.streams import drawn, exit_status
+from rag_zeval.yaml_file import read_yaml
 
 BLOCK = 1 << 16
 TIMEOUT = 60  # seconds without a byte

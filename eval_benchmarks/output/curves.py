@@ -12,7 +12,8 @@ from rag_zeval.statistics.weighted_correlations import Floats
 
 Curves = Mapping[str, Floats]  # name -> (steps,) of one run, from step 1; NaN where a step has no such value
 Points = tuple[Floats, Floats]  # steps and values
-COLOURS = ("#1f5fa8", "#b23a48", "#3f8f4f", "#c08a2d", "#7a5195", "#57606a")
+BLUE, RED, GREEN = "#1f5fa8", "#b23a48", "#3f8f4f"  # named where a figure has the paper's colours
+COLOURS = (BLUE, RED, GREEN, "#c08a2d", "#7a5195", "#57606a")
 DPI = 150
 
 # name of a curve -> name in the log. Those of a trajectory are means over the rollouts that keep the format.

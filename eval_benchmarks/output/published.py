@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rag_zeval.stages.yaml_file import read_yaml
+from rag_zeval.yaml_file import read_yaml
 
 IN_PRINT = read_yaml(Path(__file__).with_name("published.yaml"))
 PRINTED = IN_PRINT["tables"]

@@ -14,7 +14,7 @@ from experiments.first_hour.scene import Finding
 from rag_zeval.files import read_json, read_jsonl
 from rag_zeval.models.language_model import chat_ids
 from rag_zeval.stages.training_log import attempt_files, read_attempt, read_run
-from rag_zeval.stages.yaml_file import read_yaml
+from rag_zeval.yaml_file import read_yaml
 from train.leftovers import all_segments, find_leftovers, unused
 from train.rollouts.agreement import CORRELATION, LIMITS, MEAN
 from train.verl_rehearsal.notes import read_notes

@@ -7,7 +7,7 @@ import numpy as np
 
 from eval_benchmarks.datasets.wikieval import Wikieval
 from eval_benchmarks.output.cases import Case, find_case
-from eval_benchmarks.output.curves import COLOURS, Curves, by_step, png, read_curves, style
+from eval_benchmarks.output.curves import BLUE, RED, Curves, by_step, png, read_curves, style
 from eval_benchmarks.output.densities import draw_density
 from eval_benchmarks.trials import ScorerTrials
 from experiments.arm_report import grounding_figure, reward_figure
@@ -24,7 +24,7 @@ FIGURE_3 = "Figure 3: evidence grounding, claims per answer and entailment of th
 FIGURE_4 = "Figure 4: reward of the training rollouts; compare curves only where the number of candidates is the same"
 CURRICULA = (TRAINED, "static-3", "static-4")  # of Figure 4
 SMOOTHING = 5  # steps of the moving average
-PANELS = (("TruLens", "qwen-72b"), ("RAGAS", "qwen-72b"), ("RAG-Checker", "qwen-72b"), ("RAG-Zeval", "qwen-7b"))
+PANELS = (("RAG-Zeval", "qwen-7b"), ("TruLens", "qwen-72b"), ("RAGAS", "qwen-72b"), ("RAG-Checker", "qwen-72b"))
 X = np.linspace(-0.1, 1.1, 241)
 JUDGES = ("RAG-Zeval w/o RL", "RAG-Zeval")  # of Figures 6 and 7, both of 7B
 
@@ -92,7 +92,8 @@ def judged_example(lines: Mapping[int, Sequence[Line]], example: str | int | Non
 def score_densities(lines: Sequence[Line], mocked: Sequence[str] = ()) -> bytes | None:
     """Figure 2 as PNG, of the rows of Table 1: a panel for each of the paper's four methods that was measured.
 
-    None without any. mocked: models whose place the mock judge takes; titles say so.
+    None without any. mocked: models whose place the mock judge takes; titles say so. As in the paper, the scores of
+    faithful answers are red, and those of unfaithful ones blue.
     A kernel density (Gaussian, Scott's bandwidth) of all trials' scores; scores that are all the same are drawn as a
     line at their place.
     """
@@ -110,7 +111,7 @@ def score_densities(lines: Sequence[Line], mocked: Sequence[str] = ()) -> bytes 
     for ax, ((method, model), scorer) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         style(ax, "score")
         ax.set_title(f"{method}, {panel_judge(method, model, scorer, mocked)}", fontsize=9)
-        for scores, colour, label in zip(_scores(scorer), COLOURS, ("faithful", "unfaithful"), strict=False):
+        for scores, colour, label in zip(_scores(scorer), (RED, BLUE), ("faithful", "unfaithful"), strict=True):
             draw_density(ax, scores, X, colour, shade=0.12, label=label)
         ax.set_xlim(X[0], X[-1])
         ax.set_ylim(bottom=0)

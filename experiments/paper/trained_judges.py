@@ -13,6 +13,7 @@ from experiments.paper.paper_settings import PaperSettings
 from experiments.run_arms import StageError, StageProcesses
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, read_card, read_json
+from rag_zeval.judge.prompt import RANKING
 from rag_zeval.stages.config import load_config
 from rag_zeval.stages.training_log import attempt_files, read_run
 from train.curriculum import flag_questions, read_questions
@@ -32,7 +33,8 @@ class TrainedJudges:
         seeds = list(dict.fromkeys(settings.seeds))
         if unknown := [seed for seed in seeds if seed not in self.experiment.seeds]:
             raise InputError(f"seeds: must be the experiment's, {self.experiment.seeds}, found {unknown[0]}")
-        of_seed = {(run.arm, run.seed): run for run in arm_runs(self.experiment) if run.seed is not None}
+        runs = [replace(run, commands=()) if _is_cold_start(run) else run for run in arm_runs(self.experiment)]
+        of_seed = {(run.arm, run.seed): run for run in runs if run.seed is not None}
         arms = {arm: [of_seed[arm, seed] for seed in seeds] for arm in self.experiment.arms}
         for name, given in settings.arms.items():
             check_names("arms", [name], arms)
@@ -113,3 +115,8 @@ class TrainedJudges:
                 except StageError as error:
                     failed.append(f"{name}: {error}")
         return failed
+
+
+def _is_cold_start(run: ArmRun) -> bool:
+    """Whether the fine-tuning of the profile, which should make the ranker, teaches trajectories instead."""
+    return run.arm == RANKER and run.commands[-1].settings["variant"] != RANKING.name

@@ -19,8 +19,9 @@ from rag_zeval.files import write_json, write_text
 from rag_zeval.judge.example import Example
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder
+from rag_zeval.scorers.criteria_file import read_criteria
 from rag_zeval.scorers.rag_zeval import RagZeval
-from rag_zeval.scorers.registry import COSTS, MEASURES
+from rag_zeval.scorers.registry import COSTS, CRITERIA_FILES, MEASURES, Named, name_of
 from rag_zeval.scoring.estimate import MockJudge, WordEmbedder, asked
 from rag_zeval.scoring.opening import Asking, Models, open_scorer
 from rag_zeval.stages import world
@@ -59,17 +60,18 @@ def examples(pairs: int = PAIRS) -> list[Example]:
     return rows
 
 
-def measure(name: str) -> Cost:
+def measure(scorer: Named) -> Cost:
     """The cost of RAG-Zeval or of a Measure."""
     backend, embedder = MockJudge(), WordEmbedder()
     with tempfile.TemporaryDirectory() as folder, ReplyCache(Path(folder) / "replies.sqlite") as cache:
         models = Models(CachedBackend(backend, cache), CachedEmbedder(embedder, cache))
-        tokens = asked(open_scorer(name, models, Asking()), examples(), n=1)
+        tokens = asked(open_scorer(scorer, models, Asking()), examples(), n=1)
     return Cost(backend.calls / PAIRS, embedder.calls / PAIRS, tokens.prompt_tokens, tokens.completion_tokens)
 
 
 def call_costs() -> None:
-    costs = {name: measure(name) for name in (RagZeval.name, *MEASURES)}
+    scorers: list[Named] = [RagZeval.name, *MEASURES, *map(read_criteria, CRITERIA_FILES)]
+    costs = {name_of(scorer): measure(scorer) for scorer in scorers}
     write_json(COSTS, {name: [round(cost.calls), round(cost.tokens)] for name, cost in costs.items()})
     table = [HEADS]
     for name, cost in sorted(costs.items(), key=lambda item: (item[1].tokens, item[0])):

@@ -120,8 +120,22 @@ def _kappa(tables: Floats, power: int) -> Floats:
 def balanced_accuracy(ratings: Ratings, times: Floats) -> Floats:
     """The mean, over the second rater's classes, of the share that the first puts into the same class."""
     tables = ratings.tables(times)
+    return np.stack([_share_alike(tables, second) for second in range(tables.shape[1])]).mean(0)
+
+
+def sensitivity(ratings: Ratings, times: Floats) -> Floats:
+    """Of the rows that the second rater puts into the upper of two classes, the share that the first does too."""
+    return _share_alike(ratings.tables(times), 1)
+
+
+def specificity(ratings: Ratings, times: Floats) -> Floats:
+    """The same of the lower class."""
+    return _share_alike(ratings.tables(times), 0)
+
+
+def _share_alike(tables: Floats, second: int) -> Floats:
     with np.errstate(invalid="ignore", divide="ignore"):
-        return (np.diagonal(tables, axis1=1, axis2=2) / tables.sum(1)).mean(1)
+        return tables[:, second, second] / tables[:, :, second].sum(1)
 
 
 def kendall(ratings: Ratings, times: Floats) -> Floats:

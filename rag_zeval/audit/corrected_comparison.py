@@ -43,7 +43,8 @@ def correct(
     """The comparisons of two sides, those of the sheets' metrics with `corrected` filled.
 
     Each side of such a metric needs one sheet; a sheet that was drawn from a file of both systems serves both. Raises
-    InputError for a metric that has labels of one side only, and for a sheet of neither side.
+    InputError for a metric that has labels of one side only, and for a sheet of neither side. Labels of one side would
+    have to lend the other the judge's errors, and the difference would be the judge's again, times its power.
     """
     used: set[Path] = set()
     found = []
@@ -54,8 +55,8 @@ def correct(
         if len(there) == 1:
             [other] = [side.name for side, pair in zip(sides, pairs, strict=True) if pair is None]
             raise InputError(
-                f"--labels {there[0][1].path}: labels of {comparison.metric} correct one side only; draw and label a "
-                f"sheet of {other} too"
+                f"--labels {there[0][1].path}: shows the errors of {comparison.metric} on one side and nothing of its "
+                f"errors on {other}: draw and label a sheet of {other} too"
             )
         found.append(replace(comparison, corrected=_differences(*there)) if there else comparison)
     for sheet in sheets:

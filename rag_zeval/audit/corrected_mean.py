@@ -17,7 +17,8 @@ from rag_zeval.errors import needed
 from rag_zeval.statistics.weighted_correlations import Floats
 
 # One added row for each pair of judge's score and label, each of average weight: few labels hold few of the judge's
-# errors, and intervals from the labels alone would then be too narrow.
+# errors, and intervals from the labels alone would then be too narrow. Grades lie closer together than 0 and 1; added
+# rows as close as they would hide a grade that is seldom given.
 ADDED_SCORES, ADDED_LABELS = np.array([0.0, 1.0, 0.0, 1.0]), np.array([0.0, 0.0, 1.0, 1.0])
 ROUNDING = 1e-9
 

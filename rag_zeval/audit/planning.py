@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
+from statistics import NormalDist
 
 from rag_zeval.audit.agreement import Statistic
 from rag_zeval.audit.corrected_mean import LabelledSample, corrected_mean, labelled_sample
@@ -46,6 +47,26 @@ class RowsNeeded:
     width: float  # expected, with these rows or with all
 
 
+def expected_width(
+    items: Sequence[Item],
+    guess: Guess,
+    rows: int,
+    estimate: Callable[[LabelledSample], Statistic] = corrected_mean,
+    seed: int = 0,
+) -> float:
+    """How wide the estimate's 95% interval is with labels of so many rows, on average over AUDITS simulations."""
+    widths = []
+    for audit in range(AUDITS):
+        random = Random(f"{seed} {audit}")
+        drawn = draw(items, rows, audit)
+        labels = {item.id: Label(guess(item, random), "", "") for item, _ in drawn}
+        sample = labelled_sample(items, labels)
+        assert sample is not None, "every row is labelled"
+        low, high = estimate(sample).interval or (0.0, 1.0)
+        widths.append(high - low)
+    return sum(widths) / AUDITS
+
+
 def rows_needed(
     items: Sequence[Item],
     guess: Guess,
@@ -53,27 +74,24 @@ def rows_needed(
     estimate: Callable[[LabelledSample], Statistic] = corrected_mean,
     seed: int = 0,
 ) -> RowsNeeded:
-    """How many rows of these items give the estimate's 95% interval this width, on average over AUDITS simulations."""
+    """How many rows of these items are expected to give the estimate's 95% interval this width."""
     least, most = max(len(strata_of(items)), 2), len(items)
-
-    def expected(rows: int) -> float:
-        widths = []
-        for audit in range(AUDITS):
-            random = Random(f"{seed} {audit}")
-            drawn = draw(items, rows, audit)
-            labels = {item.id: Label(guess(item, random), "", "") for item, _ in drawn}
-            sample = labelled_sample(items, labels)
-            assert sample is not None, "every row is labelled"
-            low, high = estimate(sample).interval or (0.0, 1.0)
-            widths.append(high - low)
-        return sum(widths) / AUDITS
-
-    if (narrowest := expected(most)) > width:
+    if (narrowest := expected_width(items, guess, most, estimate, seed)) > width:
         return RowsNeeded(None, narrowest)
     while least < most:
         middle = (least + most) // 2
-        if expected(middle) <= width:
+        if expected_width(items, guess, middle, estimate, seed) <= width:
             most = middle
         else:
             least = middle + 1
-    return RowsNeeded(most, expected(most))
+    return RowsNeeded(most, expected_width(items, guess, most, estimate, seed))
+
+
+def chance_to_find(difference: float, width: float) -> float:
+    """How often a comparison finds a true difference of two versions at 5%, from 0 to 1.
+
+    width: of the 95% interval of each version's corrected mean. That of the difference is then sqrt(2) times as wide,
+    or narrower where the same questions are labelled in both. The normal distribution stands in for Student's t.
+    """
+    reach = NormalDist().inv_cdf(0.975)
+    return NormalDist().cdf(reach * (2**0.5 * difference / width - 1))

@@ -6,74 +6,32 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from rag_zeval.audit import agreement as of
-from rag_zeval.audit.agreement import Measure, Ratings, Statistic
-from rag_zeval.audit.corrected_mean import by_error_rates, corrected_mean, labelled_sample, labels_alone
-from rag_zeval.audit.planning import by_agreement, by_pilot, rows_needed
-from rag_zeval.audit.sheet import CLAIM, Item, Label
+from rag_zeval.audit.agreement import Ratings, Statistic
+from rag_zeval.audit.corrected_mean import corrected_mean, labels_alone
+from rag_zeval.audit.corrected_table import HEADS, CorrectedMeans
+from rag_zeval.audit.labelled_results import LabelledResults
+from rag_zeval.audit.planning import by_agreement, by_pilot, chance_to_find, rows_needed
+from rag_zeval.audit.sheet import Item, Label
 from rag_zeval.errors import InputError
 from rag_zeval.terminal_tables import print_framed
 from rag_zeval.text import one_line
 
 
-def print_statistics(values: Ratings, classes: Ratings, good: tuple[str, str]) -> None:
-    """Print every statistic of agreement, and how often judge and people gave which of two classes.
-
-    values: scores and grades; classes: the same as 1 or 0. good: what 1 and 0 are called.
-    """
-    lines: list[tuple[str, Measure, Ratings]] = [
-        (f"{good[0]}, according to the judge", of.share_first, classes),
-        (f"{good[0]}, according to people", of.share_second, classes),
-        ("raw agreement", of.raw_agreement, classes),
-        ("balanced accuracy", of.balanced_accuracy, classes),
-        ("Cohen's kappa", of.kappa, classes),
-        ("Kendall's tau-b", of.kendall, values),
-    ]
-    if ((values.second > 0) & (values.second < 1)).any():
-        lines += [
-            ("kappa of grades, linear weights", of.linear_kappa, values),
-            ("kappa of grades, quadratic weights", of.quadratic_kappa, values),
-        ]
-    found = [(name, of.estimate(measure, ratings)) for name, measure, ratings in lines]
-    print_framed(("", "value [95% interval]", "n"), [(name, str(one), str(one.n)) for name, one in found])
-    counts = []
-    for name, judge in zip(good, (True, False), strict=True):
-        chosen = classes.second[classes.first == judge]
-        counts.append((f"judge: {name}", str(int(chosen.sum())), str(int((1 - chosen).sum()))))
-    print_framed(("rows", *(f"people: {name}" for name in good)), counts)
+def print_agreement(labelled: LabelledResults) -> None:
+    """Print every statistic of agreement, the confusion matrix, and the agreement within each slice."""
+    found = [(name, str(one), str(one.n)) for name, one in labelled.agreement()]
+    print_framed(("", "value [95% interval]", "n"), found)
+    counts = [(f"judge: {name}", str(good), str(rest)) for name, good, rest in labelled.counts()]
+    print_framed(("rows", *(f"people: {name}" for name in labelled.good)), counts)
+    slices = [(name, str(raw), str(kappa), str(raw.n)) for name, raw, kappa in labelled.agreement_by_slice()]
+    print_framed(("slice", "raw agreement", "Cohen's kappa", "n"), slices)
 
 
-def print_slices(classes: Ratings, slices: Sequence[str]) -> None:
-    """Print the agreement within each slice; `slices` names that of each row."""
-    rows = []
-    for name in sorted(set(slices)):
-        part = classes.only(np.array(slices) == name)
-        measured = (of.estimate(measure, part) for measure in (of.raw_agreement, of.kappa))
-        rows.append((name, *map(str, measured), str(len(part.first))))
-    print_framed(("slice", "raw agreement", "Cohen's kappa", "n"), rows)
-
-
-def print_corrected(items: Sequence[Item], unit: str, labels: Mapping[str, Label]) -> None:
-    """Print the mean score of all answers by the judge, corrected by the labels, and by the labels alone.
-
-    items: all that the sheet was drawn from. labels: at least one, by row.
-    """
-    of_slice: dict[str, list[Item]] = {}
-    for item in items:
-        of_slice.setdefault(item.slice, []).append(item)
-    parts = {"all": items} | (of_slice if len(of_slice) > 1 else {})
-    rows = []
-    for name, part in sorted(parts.items(), key=lambda pair: (pair[0] != "all", pair[0])):
-        sample = labelled_sample(part, labels)
-        if sample:
-            means = f"{sample.judge_mean:.3f}", str(corrected_mean(sample)), str(labels_alone(sample))
-            rows.append((one_line(name), *means, str(len(sample.labels))))
-    print_framed(("mean score", "judge", "corrected", "labels alone", "labels"), rows)
-    sample = labelled_sample(items, labels)
-    if sample and unit == CLAIM and (rates := by_error_rates(sample)):
-        print(
-            f"sensitivity {rates.sensitivity:.3f}, specificity {rates.specificity:.3f}; corrected by them alone: "
-            f"{rates.mean}"
-        )
+def print_corrected(means: Sequence[CorrectedMeans]) -> None:
+    """Print the mean score of all answers, of each system and slice: the judge's, corrected, and by the labels."""
+    print_framed(HEADS, [one.cells for one in means])
+    for note in means[0].notes:
+        print(note)
 
 
 def print_rows_needed(
@@ -88,9 +46,10 @@ def print_rows_needed(
         if not 0 < value <= 1:
             raise InputError(f"{name} is {value:g}, but must be above 0 and at most 1")
     guess = by_pilot(unit, items, labels) if labels else by_agreement(unit, agreement)
-    rows = []
+    rows, widths = [], []
     for name, estimate in (("corrected score", corrected_mean), ("labels alone", labels_alone)):
         found = rows_needed(items, guess, width, estimate)
+        widths.append(found.width)
         needed = f"{found.rows} of {len(items)}" if found.rows else f"more than all {len(items)}"
         rows.append((name, needed, f"{found.width:.3f}"))
     known = f"people agree with the judge on {agreement:.0%} of the {unit}s"
@@ -98,6 +57,9 @@ def print_rows_needed(
         known = f"people label the other {unit}s as they labelled these {len(labels)}"
     print(f"for a 95% interval of width {width:g}, if {known}:")
     print_framed(("", f"{unit}s to label", "expected width"), rows)
+    differences = [width * part for part in (0.5, 1, 1.5)]
+    chances = ", ".join(f"{one:.3f} in {chance_to_find(one, widths[0]):.0%}" for one in differences)
+    print(f"if two versions get as many labels each, `compare --labels` finds a true difference of {chances} of cases")
 
 
 def print_disagreements(rows: Sequence[tuple[Item, Label]], threshold: float) -> None:

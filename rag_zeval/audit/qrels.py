@@ -1,14 +1,17 @@
 """Relevance grades as TREC keeps them, in qrels files, and the pairs of topic and document that two of them grade."""
 
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from rag_zeval.audit.agreement import Ratings
 from rag_zeval.errors import InputError
-from rag_zeval.files import locate, readable
-from rag_zeval.text import one_line
+from rag_zeval.files import NONE, FieldTypes, Maybe, Row, check_fields, locate, readable, write_text
+from rag_zeval.results import READ
+from rag_zeval.text import one_line, trec_id
 
 FIELDS = ("topic", "iteration", "document", "grade")
 HIGHEST = 10  # grade: what is higher is taken for something else, such as a rank or a score
@@ -50,6 +53,54 @@ def _graded(words: list[str]) -> tuple[tuple[str, str], int]:
     if not re.fullmatch("[0-9]{1,2}", grade) or int(grade) > HIGHEST:
         raise InputError(f"field 'grade' must be a whole number from 0 to {HIGHEST}, found {one_line(grade)}")
     return (topic, document), int(grade)
+
+
+@dataclass
+class GradedChunks:
+    """The grades that UMBRELA gave to chunks, in a result file.
+
+    grades: by case and id of the chunk; several: pairs that have another grade in another row, of which the first is
+    kept; ungraded: cases that have none.
+    """
+
+    grades: Qrels = field(default_factory=dict)
+    several: set[tuple[str, str]] = field(default_factory=set)
+    ungraded: set[str] = field(default_factory=set)
+
+
+JUDGED: FieldTypes = {**READ, "parts": {"answers": Maybe((list, NONE))}, "context_ids": Maybe([str])}  # of a row
+
+
+def graded_chunks(rows: Iterable[Row]) -> GradedChunks:
+    """What the rows of all `umbrela` metrics say in their first trial; rows have the fields of JUDGED.
+
+    Raises InputError if there are none, or they do not hold the ids of the chunks.
+    """
+    found = GradedChunks()
+    for row in rows:
+        if row["trial"] or not row["metric"].startswith("umbrela"):
+            continue
+        if "context_ids" not in row:
+            raise InputError(f"row {row['id']!r} has no context_ids: run `rag-zeval evaluate` again with another --out")
+        case = trec_id(row["case"])
+        [*graded] = filter(None, row["parts"].get("answers") or [])
+        if not graded:
+            found.ungraded.add(case)
+        for one in graded[:1]:  # all answers of a row have the same
+            with locate(f"row {row['id']!r}"):
+                check_fields(one, {"grades": [range(HIGHEST + 1)]})
+            for chunk, grade in zip(map(trec_id, row["context_ids"]), one["grades"], strict=False):  # of the first k
+                if found.grades.setdefault((case, chunk), grade) != grade:
+                    found.several.add((case, chunk))
+    if not found.grades:
+        raise InputError("the file has no grades: run `rag-zeval evaluate --scorers umbrela` first")
+    found.ungraded -= {case for case, _ in found.grades}
+    return found
+
+
+def write_qrels(path: Path, grades: Qrels) -> None:
+    """Write grades that `read_qrels` reads, and trec_eval."""
+    write_text(path, "".join(f"{topic} 0 {chunk} {grade}\n" for (topic, chunk), grade in grades.items()))
 
 
 def graded_pairs(people: Qrels, judge: Qrels) -> Ratings:

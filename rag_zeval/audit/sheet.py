@@ -7,6 +7,7 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from random import Random
 
@@ -41,7 +42,7 @@ class Item:
     id: a hash of what the item is, so that it says nothing of the score and no other text goes by it. sources: what it
     is to be judged by, as names in words and texts. score: the judge's, from 0 to 1; of a claim 1 (supported) or 0.
     analysis: what the judge wrote of the claim. share: how much of its answer's score it decides: of a claim, 1 / the
-    number of claims.
+    number of claims. system: the one that gave the answer.
     """
 
     id: str
@@ -54,8 +55,9 @@ class Item:
     score: float
     analysis: str
     share: float = 1.0
+    system: str = ""
 
-    @property
+    @cached_property
     def stratum(self) -> str:
         """The band of its score, and its slice."""
         band = min(int(self.score * BANDS), BANDS - 1)
@@ -111,8 +113,9 @@ def _item(judged: Judged, number: int | None, claim: str | None, score: float, a
     identity = content_hash(judged.metric, judged.case, judged.system, judged.answer, number, claim)
     id_ = "r" + identity[:12]  # a letter first: a spreadsheet would make a number of 123456789012 or 12e3456789
     slice_ = NO_SLICE if judged.slice_tag is None else judged.slice_tag
-    sources = tuple(judged.sources)
-    return Item(id_, judged.case, slice_, judged.question, sources, judged.answer, claim, score, analysis, share)
+    asked, sources = judged.question, tuple(judged.sources)
+    answer, system = judged.answer, judged.system
+    return Item(id_, judged.case, slice_, asked, sources, answer, claim, score, analysis, share, system)
 
 
 def draw(items: Sequence[Item], n: int, seed: int) -> list[tuple[Item, float]]:
@@ -267,13 +270,13 @@ def read_plan(sheet: Path) -> SheetPlan:
     return SheetPlan(plan["metric"], plan["unit"], probabilities, strata)
 
 
-def check_drawn_from(sheet: Path, plan: SheetPlan, results: Path, items: Sequence[Item]) -> None:
+def check_drawn_from(sheet: Path, plan: SheetPlan, results: Path | str, items: Sequence[Item]) -> None:
     """Raise InputError if a row of the sheet is none of the items of this result file."""
     there = {item.id for item in items}
     gone = [id_ for id_ in plan.probabilities if id_ not in there]
     if gone:
         raise InputError(
-            f"{sheet}: {results} does not have row {gone[0]} (and {len(gone) - 1} more): name the file that the sheet "
+            f"{sheet}: row {gone[0]} (and {len(gone) - 1} more) is not in {results}: name the file that the sheet "
             "was drawn from, or draw a new sheet"
         )
 

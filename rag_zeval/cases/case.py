@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from rag_zeval.errors import InputError
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import BETWEEN, NOUNS
-from rag_zeval.text import content_hash, is_blank
+from rag_zeval.text import content_hash, is_blank, text_id
 
 REFERENCE, CONTEXTS, TRUTH = "reference", "contexts", "truth"
 SOURCES = (CONTEXTS, TRUTH, REFERENCE)  # of what to judge by
@@ -42,6 +42,13 @@ class Case:
     def golden(self) -> dict[str, str]:
         """The hash of each text of a golden set that the case has: it is the same in every version of the system."""
         return golden_hashes(self.question, self.truth, self.gold_chunk_ids)
+
+    @property
+    def chunk_ids(self) -> tuple[str, ...]:
+        """An id for each of the contexts: the file's, or one made of its text where the file does not give all."""
+        if len(self.context_ids) == len(self.contexts):
+            return self.context_ids
+        return tuple(text_id("c", context) for context in self.contexts)
 
     def source(self, against: str) -> str | None:
         """The text to judge by: the reference, the true answer, or all contexts; None where nothing is seen in it."""
@@ -97,16 +104,16 @@ class CaseSet:
                 f"duplicate id '{twice}' in two files of one system: name the systems, as in old=a.csv new=b.csv"
             )
 
-    def sources(self, against: str | None) -> list[str]:
+    def sources(self, against: str | None, judged: bool = True) -> list[str]:
         """What to judge by: "reference", "contexts", "truth", or "both" of the last two; None: what the cases have.
 
-        Raises InputError if no case has it.
+        judged: whether there must be something to judge by. Raises InputError if no case has it.
         """
         if against not in (None, "both", *SOURCES):
             raise InputError(f"--against {against}: must be one of {', '.join(SOURCES)}, both")
         there = [source for source in (REFERENCE, CONTEXTS, TRUTH) if any(case.source(source) for case in self.cases)]
         wanted = [CONTEXTS, TRUTH] if against == "both" else [against] if against else there[:1]
-        if not wanted:
+        if judged and not wanted:
             raise InputError("no case has a reference, retrieved contexts or ground truth to judge by")
         for source in wanted:
             if source not in there:

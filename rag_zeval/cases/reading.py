@@ -1,6 +1,5 @@
 """Cases out of what people have, and an account of how it was read: said before anything is judged."""
 
-import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +19,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import MOST, Row, locate
 from rag_zeval.judge.needs import BETWEEN
 from rag_zeval.judge.schema import LETTERS
-from rag_zeval.text import one_line
+from rag_zeval.text import one_line, text_id
 
 MOST_TOLD = 20  # bad rows of a file that are named one by one
 
@@ -138,7 +137,7 @@ def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
 
 def question_id(question: str) -> str:
     """The id of a case that has none in its file: equal questions have equal ids."""
-    return "q-" + hashlib.sha256(" ".join(question.split()).encode("utf-8", "replace")).hexdigest()[:12]
+    return text_id("q", question)
 
 
 @dataclass

@@ -1,6 +1,5 @@
 """The rows of collected answers: what a system said to a question, over HTTP or as a function, or why nothing."""
 
-import json
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from rag_zeval.collect.request_body import RequestBody, compiled
 from rag_zeval.errors import InputError, needed
 from rag_zeval.files import (
     NONE,
@@ -132,15 +132,10 @@ class AnswerPaths:
 
     def __init__(self, answer: str, contexts: str | None = None, context_ids: str | None = None):
         self.paths = {"answer": answer, "contexts": contexts, "context_ids": context_ids}
-        with needed("python-jsonpath", "reading an answer by JSONPath"):
-            import jsonpath
-        self._compiled: dict[str, Any] = {}
-        for name, path in self.paths.items():
-            try:
-                self._compiled[name] = None if path is None else jsonpath.compile(path)
-            except jsonpath.JSONPathError as error:
-                option = "--" + name.replace("_", "-")
-                raise InputError(f"{option} '{path}' is not a JSONPath: {one_line(str(error))}") from error
+        self._compiled: dict[str, Any] = {
+            name: None if path is None else compiled(path, "--" + name.replace("_", "-"))
+            for name, path in self.paths.items()
+        }
 
     def read(self, body: Any) -> Found:
         """What stands there. Raises ValueError where there is not one answer, or something is no text."""
@@ -160,7 +155,7 @@ class AnswerPaths:
 
 
 class System:
-    """A RAG system over HTTP, which gets `{question_field: question}` by POST.
+    """A RAG system over HTTP, which gets a request with each question.
 
     headers: NAMES of environment variables with the value of each header. timeout: seconds for an answer. Nothing is
     asked twice, an answer has at most BODY_MIB MiB, redirects are not followed, and header values are taken out of it.
@@ -173,12 +168,12 @@ class System:
         url: str,
         paths: AnswerPaths,
         *,
-        question_field: str = "question",
+        request: RequestBody | None = None,
         headers: Mapping[str, str] | None = None,
         timeout: float = 60.0,
     ):
         _check_url(url)
-        self.url, self._paths, self._field, self._timeout = url, paths, question_field, timeout
+        self.url, self._paths, self._request, self._timeout = url, paths, request or RequestBody(), timeout
         self._headers = {name: _value(name, variable) for name, variable in (headers or {}).items()}
         with needed("openai", "asking over HTTP"):
             self._http = open_http(BODY_MIB * MIB)
@@ -186,20 +181,22 @@ class System:
     @property
     def settings(self) -> Row:
         """What an answer's row depends on besides the question."""
-        return {"url": self.url, "question_field": self._field, **self._paths.paths}
+        return {"url": self.url, **self._request.settings, **self._paths.paths}
 
     async def ask(self, question: Row) -> Row:
         """The question's row. `latency_s` is from sending it to the last byte of the answer, on a new connection."""
         import anyio
 
         exchange.set(under_way := Exchange())
-        body = json.dumps({self._field: question["question"]})
+        sent = self._request.sent(question["question"])
         headers = {"Content-Type": "application/json", **self._headers}
         found, status = None, "ok"
         started = time.perf_counter()
         try:
             with anyio.fail_after(self._timeout):
-                response = await self._http.post(self.url, content=body, headers=headers, timeout=None)
+                response = await self._http.request(
+                    self._request.method, self.url, headers=headers, timeout=None, **sent
+                )
             seconds = time.perf_counter() - started
             if under_way.refusal or not response.is_success:
                 raise ValueError(under_way.refusal or error_text(response, under_way.text, under_way.status))

@@ -1,5 +1,7 @@
 """Arguments that several commands take, and what they do with them."""
 
+import contextlib
+import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -43,6 +45,14 @@ Structured = Annotated[
         "Force replies into the JSON format of the judge. Works with endpoints and vLLM. Default: only the prompt asks "
         "for it.",
         "--structured",
+    ),
+]
+Prices = Annotated[
+    Path | None,
+    option(
+        COST,
+        'A JSON file with prices in dollars per million tokens: {MODEL: {"prompt": 0.15, "completion": 0.60}}. '
+        "Default: costs are shown in tokens only.",
     ),
 ]
 Timeout = Annotated[float, option(ENDPOINT, "How many seconds to wait for a reply, retries included.")]
@@ -89,3 +99,15 @@ def read_names(words: Sequence[str]) -> Mapping[str, str]:
             )
         names[ours] = theirs
     return names
+
+
+def read_thresholds(words: Sequence[str], metrics: Sequence[str]) -> Mapping[str, float]:
+    """`["bleu=0.3"]` as `{"bleu": 0.3}`. Raises InputError for another form, and a metric that is not there."""
+    thresholds: dict[str, float] = {}
+    for word in words:
+        metric, _, number = word.rpartition("=")
+        with contextlib.suppress(ValueError):
+            thresholds[metric] = float(number)
+        if metric not in metrics or not math.isfinite(thresholds.get(metric, math.nan)):
+            raise InputError(f"--threshold {word}: write METRIC=NUMBER with one of: {', '.join(metrics)}")
+    return thresholds

@@ -1,15 +1,24 @@
-"""The commands that compare a judge with people: `sample` draws what they label, `audit` and `audit-qrels` compare."""
+"""The commands that compare a judge with people: `sample` draws what they label, `audit` and `audit-qrels` compare.
 
+`qrels` writes a judge's grades so that they can be compared.
+"""
+
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rag_zeval.commands.arguments import ResultPath, check_files
+from rag_zeval.commands.arguments import Prices, ResultPath, check_files
 from rag_zeval.errors import InputError
 from rag_zeval.files import locate
 from rag_zeval.terminal_tables import print_framed, print_table
+from rag_zeval.text import one_line
+
+Sheet = Annotated[Path, typer.Argument(help="A labelled sheet of `rag-zeval sample`, with its .json file beside it.")]
+DrawnFrom = Annotated[Path, typer.Argument(help="The result file that the sheet was drawn from.")]
+Threshold = Annotated[float, typer.Option(help="The minimum score, 0 to 1, that counts as a good answer.")]
 
 
 def sample(
@@ -91,76 +100,121 @@ def sample(
 
 
 def audit(
-    sheet: Annotated[
-        Path, typer.Argument(help="A labelled sheet of `rag-zeval sample`, with its .json file beside it.")
-    ],
-    results: Annotated[Path, typer.Argument(help="The result file that the sheet was drawn from.")],
+    sheet: Sheet,
+    results: DrawnFrom,
     sheet2: Annotated[
         Path | None, typer.Argument(help="A copy of the sheet, labelled by another person. Optional.")
     ] = None,
     fail_below: Annotated[float, typer.Option(help="Cohen's kappa below this value gives exit status 1.")] = 0.7,
-    threshold: Annotated[float, typer.Option(help="The minimum score, 0 to 1, that counts as a good answer.")] = 0.5,
+    threshold: Threshold = 0.5,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", help="Also write the mean scores as CSV: the judge's, and corrected.")
+    ] = None,
 ) -> None:
     """Correct the judge's mean score by people's labels, and compare the two: agreement, kappa and every difference.
 
     Rows are weighted by how they were drawn, so the figures hold for all of RESULTS. With a second labelled copy of the
     sheet, the command also compares how well people agree with each other and with the judge.
     """
-    import numpy as np
-
-    from rag_zeval.audit.agreement import Ratings, estimate, kappa
-    from rag_zeval.audit.corrected_mean import labelled_sample
+    from rag_zeval.audit.agreement import estimate, kappa
+    from rag_zeval.audit.corrected_table import groups_of, means_by_group, write_means
+    from rag_zeval.audit.labelled_results import read_labelled
     from rag_zeval.audit.printing import (
         conclusion,
+        print_agreement,
         print_ceiling,
         print_corrected,
         print_disagreements,
-        print_slices,
-        print_statistics,
     )
-    from rag_zeval.audit.sheet import CLAIM, check_drawn_from, read_items, read_labels, read_plan
+    from rag_zeval.audit.sheet import plan_path, read_labels
 
-    for name, value, lowest in (("--fail-below", fail_below, -1), ("--threshold", threshold, 0)):
-        if not lowest <= value <= 1:
-            raise InputError(f"{name} is {value}, but must be from {lowest} to 1")
-    plan = read_plan(sheet)
-    population = read_items(results, plan.unit, plan.metric).items
-    check_drawn_from(sheet, plan, results, population)
-    labels = read_labels(sheet, plan)
-    if not labels:
-        raise InputError(f"{sheet}: column 'label' is empty in every row: fill it in")
+    check_threshold(threshold)
+    if not -1 <= fail_below <= 1:
+        raise InputError(f"--fail-below is {fail_below}, but must be from -1 to 1")
+    check_files([*(("INPUT", path) for path in (sheet, plan_path(sheet), results, sheet2)), ("--csv", csv)])
+    labelled = read_labelled(sheet, results, threshold)
+    plan, labels, rows = labelled.plan, labelled.labels, labelled.rows
     others = read_labels(sheet2, plan) if sheet2 else {}
     if sheet2 and not labels.keys() & others.keys():
         raise InputError(
             f"{sheet2}: shares no labelled row with the other sheet; at least one row must be labelled in both"
         )
-    rows = [(item, labels[item.id]) for item in population if item.id in labels]
-    sample = labelled_sample(population, labels)
-    assert sample is not None, "there is a label"
-    values = Ratings(
-        first=np.array([item.score for item, _ in rows]),
-        second=np.array([label.value for _, label in rows]),
-        weights=sample.weights,
-        cases=[item.case for item, _ in rows],
-        levels=2 if plan.unit == CLAIM else 5,
-    )
-    classes = values.classes(threshold)
-
+    means = means_by_group(groups_of(labelled.items), labels, plan.unit)
+    if csv is not None:  # before anything is printed: who reads that may stop early
+        write_means(csv, plan.metric, means)
     print(
-        f"{plan.metric}: {len(rows)} {plan.unit}s labelled, from {len(set(values.cases))} cases; "
+        f"{plan.metric}: {len(rows)} {plan.unit}s labelled, from {len(set(labelled.values.cases))} cases; "
         f"{len(plan.probabilities) - len(rows)} rows of the sheet not labelled"
     )
-    good = ("supported", "not supported") if plan.unit == CLAIM else (f"{threshold:g} or more", "less")
-    print_corrected(population, plan.unit, labels)
-    print_statistics(values, classes, good)
-    print_slices(classes, [item.slice for item, _ in rows])
+    print_corrected(means)
+    print_agreement(labelled)
     print_disagreements(rows, threshold)
     if sheet2:
-        print_ceiling(classes, rows, others, threshold)
-    found = estimate(kappa, classes)
+        print_ceiling(labelled.classes, rows, others, threshold)
+    if csv is not None:
+        print(f"means: {csv}")
+    found = estimate(kappa, labelled.classes)
     print(conclusion(found, fail_below))
     if found.value is None or found.value < fail_below:
         raise typer.Exit(1)
+
+
+def judge_card(
+    sheet: Sheet,
+    results: DrawnFrom,
+    out: Annotated[Path, typer.Option(help="The Markdown file to write.")] = Path("judge-card.md"),
+    prices: Prices = None,
+    threshold: Threshold = 0.5,
+) -> None:
+    """Write one Markdown page about a judge on your data: how far to trust it, and what it costs.
+
+    The card has the agreement with people, the raw and the corrected mean, bias by length and position, consistency
+    over trials and cost, also by slice. What the files do not say is named as unknown.
+    """
+    from rag_zeval.audit.judge_card import write_judge_card
+    from rag_zeval.audit.sheet import plan_path
+    from rag_zeval.scoring.prices import read_prices
+
+    check_threshold(threshold)
+    check_files([*(("INPUT", path) for path in (sheet, plan_path(sheet), results, prices)), ("--out", out)])
+    write_judge_card(out, sheet, results, threshold, read_prices(prices) if prices else None)
+    print(f"judge card: {out}")
+
+
+def check_threshold(threshold: float) -> None:
+    """Raises InputError for one outside of 0 to 1."""
+    if not 0 <= threshold <= 1:
+        raise InputError(f"--threshold is {threshold}, but must be from 0 to 1")
+
+
+def qrels(
+    results: ResultPath,
+    out: Annotated[Path, typer.Option(help="The qrels file to write, with lines `case 0 chunk grade`.")],
+) -> None:
+    """Write the relevance grades of `umbrela` as a qrels file in TREC's format, which trec_eval reads.
+
+    A topic is the id of a case. A document is the id of a chunk, or an id made of its text if the input has no ids.
+    White space in an id is written as in a URL (%20).
+
+    `retrieval --qrels` measures a retriever by the grades. `audit-qrels` compares them with people's.
+    """
+    from rag_zeval.audit.qrels import JUDGED, graded_chunks, write_qrels
+    from rag_zeval.results import ResultFile
+
+    check_files([("INPUT", results), ("--out", out)])
+    with locate(results):
+        found = graded_chunks(ResultFile(results, JUDGED))
+    write_qrels(out, found.grades)
+    print(f"{len(found.grades):,} grades of {len({case for case, _ in found.grades}):,} cases: {out}")
+    if found.ungraded:
+        print(f"{len(found.ungraded):,} cases have no grades: they have no score of umbrela", file=sys.stderr)
+    if found.several:
+        case, chunk = min(found.several)
+        print(
+            f"warning: {len(found.several):,} chunks have several grades, and the first is written; one of them is "
+            f"{one_line(chunk)} of case {one_line(case)}. Do your ids name the same chunk in all systems?",
+            file=sys.stderr,
+        )
 
 
 def audit_qrels(

@@ -18,7 +18,7 @@ def collect(
             help="A JSONL file with the field question, and optionally id, truth, slice_tag and gold_chunk_ids."
         ),
     ],
-    url: Annotated[str, typer.Option(help="The URL of your system. Each question is sent to it by POST.")],
+    url: Annotated[str, typer.Option(help="The URL of your system. Each question is one request to it.")],
     out: Annotated[Path, typer.Option(help="The JSONL file for the answers. `evaluate` reads it.")],
     answer: Annotated[
         str, typer.Option(help="The JSONPath of the answer in the system's response, such as '$.answer'.")
@@ -30,7 +30,27 @@ def collect(
     context_ids: Annotated[
         str | None, typer.Option(help="The JSONPath of the contexts' ids, such as '$.docs[*].id'. Default: none.")
     ] = None,
-    question_field: Annotated[str, typer.Option(help="The field of the request that holds the question.")] = "question",
+    body: Annotated[
+        Path | None,
+        typer.Option(help="A JSON file with the request that your system expects. Default: only the question."),
+    ] = None,
+    question_field: Annotated[
+        str,
+        typer.Option(
+            help="The field of the request that holds the question, or the JSONPath of a place in --body, such as "
+            "'$.messages[0].content'."
+        ),
+    ] = "question",
+    constant: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A value that every request has, as FIELD=VALUE or JSONPATH=VALUE, such as '$.search.limit=5'. "
+            "Repeat the option for several. Default: none."
+        ),
+    ] = None,
+    get: Annotated[
+        bool, typer.Option("--get", help="Send the fields as parameters of the URL, by GET. Default: as JSON, by POST.")
+    ] = False,
     header: Annotated[
         list[str] | None,
         typer.Option(
@@ -49,24 +69,21 @@ def collect(
     """
     from rag_zeval.collect.answers import AnswerPaths, System, failed_rows, read_questions
     from rag_zeval.collect.latencies import print_latencies
+    from rag_zeval.collect.request_body import RequestBody
+    from rag_zeval.files import read_json
     from rag_zeval.models.as_finished import as_finished
     from rag_zeval.progress import Progress
     from rag_zeval.rows import RowWriter
 
     if not 0 < timeout < math.inf:
         raise InputError(f"--timeout is {timeout:g}, but must be more than 0 seconds")
-    check_files([("INPUT", questions), ("--out", out)])
+    check_files([("INPUT", questions), ("INPUT", body), ("--out", out)])
     asked = read_questions(questions)
-    headers = {}
-    for given in header or []:
-        name, equals, variable = given.partition("=")
-        if not equals:
-            raise InputError(
-                "--header: write NAME=VARIABLE, where VARIABLE is an environment variable that holds the value"
-            )
-        headers[name] = variable
+    headers = _pairs(header, "--header: write NAME=VARIABLE, where VARIABLE is an environment variable of that value")
+    constants = _pairs(constant, "--constant: write FIELD=VALUE")
     paths = AnswerPaths(answer, contexts, context_ids)
-    source = System(url, paths, question_field=question_field, headers=headers, timeout=timeout)
+    request = RequestBody(question_field, constants, None if body is None else read_json(body), get)
+    source = System(url, paths, request=request, headers=headers, timeout=timeout)
     made_by = {"system": system, "collected": source.settings}
     with RowWriter(out) as rows:
         rows.settle(failed_rows(rows, asked, made_by))
@@ -85,3 +102,13 @@ def collect(
         print("Run the same command again to retry them", file=sys.stderr)
     if len(failed) == len(asked):
         raise typer.Exit(1)
+
+
+def _pairs(words: list[str] | None, form: str) -> dict[str, str]:
+    pairs = {}
+    for word in words or []:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise InputError(form)
+        pairs[name] = value
+    return pairs

@@ -18,12 +18,14 @@ from rag_zeval.commands.arguments import (
     KeyEnv,
     Map,
     ModelSpec,
+    Prices,
     Structured,
     Timeout,
     VariantName,
     check_files,
     option,
     read_names,
+    read_thresholds,
 )  # fmt: skip
 from rag_zeval.errors import InputError
 from rag_zeval.models.language_model import Sampling
@@ -39,8 +41,21 @@ def evaluate(
         ),
     ],
     scorers: Annotated[
-        str, option(WHAT, "The scorers to run, separated by commas. `rag-zeval scorers` lists them all.")
-    ] = "rag_zeval",
+        str | None,
+        option(
+            WHAT,
+            "The scorers to run, separated by commas. `rag-zeval scorers` lists them all. Default: rag_zeval, or none "
+            "with --criteria.",
+        ),
+    ] = None,
+    criteria: Annotated[
+        list[str],
+        option(
+            WHAT,
+            "A YAML file with rules of your own, which becomes a scorer, or one that ships: relevance, completeness or "
+            "conciseness. Give it once for each file.",
+        ),
+    ] = [],  # noqa: B006 (typer reads it)
     model: ModelSpec = None,
     against: Annotated[
         str | None,
@@ -72,6 +87,14 @@ def evaluate(
     csv: Annotated[
         Path | None, option(OUTPUT, "Also write a table of scores, in the order of the input.", "--csv")
     ] = None,
+    threshold: Annotated[
+        list[str],
+        option(
+            OUTPUT,
+            "A metric and the score from which on an answer passes, such as string_match=0.8. Adds how many pass. Give "
+            "it once for each metric.",
+        ),
+    ] = [],  # noqa: B006 (typer reads it)
     cache: Annotated[
         Path | None,
         option(
@@ -91,14 +114,7 @@ def evaluate(
             COST, "Show how files are read and what a run would ask, then stop. Free: it calls no judge.", "--dry-run"
         ),
     ] = False,
-    prices: Annotated[
-        Path | None,
-        option(
-            COST,
-            'A JSON file with prices in dollars per million tokens: {MODEL: {"prompt": 0.15, "completion": 0.60}}. '
-            "Default: costs are shown in tokens only.",
-        ),
-    ] = None,
+    prices: Prices = None,
     max_cost: Annotated[
         float | None, option(COST, "Stop asking the judge after this many dollars. Needs --prices. Default: no limit.")
     ] = None,
@@ -142,16 +158,17 @@ def evaluate(
     rows that failed.
     """
     from rag_zeval.cases.reading import read_cases
-    from rag_zeval.evaluation.metrics import Judges, check_scorers, scorer_names
+    from rag_zeval.evaluation.metrics import Judges, check_scorers, chosen_scorers, metric_name, need_texts, places
     from rag_zeval.evaluation.output import print_dry_run, print_summary, write_scores
     from rag_zeval.evaluation.run import judged_by, plan_run, reply_cache, score
     from rag_zeval.report.html import write_report
+    from rag_zeval.scorers.registry import criteria_path
     from rag_zeval.scoring.opening import Asking
     from rag_zeval.scoring.prices import open_account, price_of, read_prices
     from rag_zeval.scoring.spending import Spending
     from rag_zeval.scoring.summary import summarize
 
-    names = scorer_names(scorers)
+    chosen = chosen_scorers(scorers, criteria)
     if not 0 <= temperature < math.inf:
         raise InputError(f"--temperature is {temperature}, but must be 0 or more")
     price = price_of(model, read_prices(prices)) if prices is not None else None
@@ -162,19 +179,21 @@ def evaluate(
     }  # fmt: skip
     account = open_account(model, price, max_cost)
     judges = Judges(model, asking, trials, embeddings, claim_checker, bert_score, calls, account)
-    check_scorers(names, judges, asking=not dry_run)
+    check_scorers(chosen, judges, asking=not dry_run)
 
     sources = [_named(word) for word in inputs]
     out = out or Path(f"{sources[0][1].name.partition('.')[0]}.results.jsonl")
-    cache = cache or reply_cache(out, names)
-    read = [*(path for _, path in sources), prices]
+    cache = cache or reply_cache(out, chosen)
+    read = [*(path for _, path in sources), prices, *(criteria_path(name) for name in criteria)]
     written = (("--out", out), ("--html", html), ("--csv", csv), ("--cache", cache))
     check_files([*(("INPUT", path) for path in read), *written])
     fields = read_names(map)
     files = [
-        read_cases(path, fields, encoding=encoding, skip_bad_rows=skip_bad_rows, system=name) for name, path in sources
+        read_cases(path, fields, encoding=encoding, skip_bad_rows=skip_bad_rows, system=name, judged=need_texts(chosen))
+        for name, path in sources
     ]
-    run = plan_run(files, names, against, judges, limit, sample)
+    run = plan_run(files, chosen, against, judges, limit, sample)
+    thresholds = read_thresholds(threshold, [metric_name(*place) for place in places(chosen, run.sources)])
     print(*files, *judged_by(run), sep="\n", file=sys.stderr)
     if dry_run:
         print_dry_run(run, price)
@@ -183,10 +202,10 @@ def evaluate(
     spending = Spending(price)
     with score(run, out, cache, spending) as rows:
         summary = summarize(rows)
-        print_summary(summary, spending)
+        print_summary(summary, spending, thresholds)
         print(f"rows: {out}")
         if csv is not None:
-            write_scores(csv, run.cases, rows)
+            write_scores(csv, run.cases, rows, thresholds)
             print(f"scores: {csv}")
         if html is not None:
             write_report(html, rows)

@@ -86,6 +86,16 @@ def retrieval(
             help="Cut-offs k, separated by commas: how many chunks the prompt, the reranker and the index each return."
         ),
     ] = "5,10,50",
+    qrels: Annotated[
+        Path | None,
+        typer.Option(
+            help="A qrels file with grades of chunks, by people or by `rag-zeval qrels`, in place of gold_chunk_ids. "
+            "Topics are the ids of rows."
+        ),
+    ] = None,
+    relevant: Annotated[
+        int, typer.Option(min=1, max=10, help="The minimum grade of a relevant chunk in --qrels. nDCG uses all grades.")
+    ] = 1,
 ) -> None:
     """Measure whether the retriever finds the gold chunks: hit rate, recall, precision, nDCG, MRR and MAP.
 
@@ -94,15 +104,17 @@ def retrieval(
 
     The exit status is 0 if all rows were used, 1 if some were left out, and 2 if there is nothing to measure.
     """
+    from rag_zeval.audit.qrels import read_qrels
     from rag_zeval.golden.retrieval import estimates, read_rankings, short_lists
 
     parts = [part.strip() for part in k.split(",")]
     if not all(re.fullmatch("[1-9][0-9]{0,5}", part) for part in parts):
         raise InputError(f"--k is {k!r}, but must be whole numbers from 1 to 999999, separated by commas")
     ks = sorted({int(part) for part in parts})
-    rankings, bad, unanswerable = read_rankings(file)
+    grades = None if qrels is None else read_qrels(qrels)
+    rankings, bad, unanswerable = read_rankings(file, grades, relevant)
     rows = []
-    for (name, measure), cells in groupby(estimates(rankings, ks), lambda one: (one.slice_name, one.measure)):
+    for (name, measure), cells in groupby(estimates(rankings, ks, relevant), lambda one: (one.slice_name, one.measure)):
         at_each_k = list(cells)
         intervals = ["none" if one.interval is None else "{:.3f}, {:.3f}".format(*one.interval) for one in at_each_k]
         shown = [f"{one.value:.3f} [{interval}]" for one, interval in zip(at_each_k, intervals, strict=True)]

@@ -1,10 +1,10 @@
-"""`rag-zeval questions`: a test set from documents."""
+"""`rag-zeval questions`: a test set from documents; `rag-zeval chunks`: the pieces of them that it asks about."""
 
 import sys
 from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,12 +13,56 @@ from rag_zeval.errors import InputError
 from rag_zeval.models.open import SPECS, open_backend, open_embedder
 from rag_zeval.terminal_tables import print_framed
 
+if TYPE_CHECKING:
+    from rag_zeval.documents.chunks import Chunk
+
+Documents = Annotated[
+    list[Path], typer.Argument(help="Files or folders with text, Markdown, HTML, PDF or Word documents (.docx).")
+]
+
+
+def chunks(
+    docs: Documents, out: Annotated[Path, typer.Option(help="The CSV file for the chunks: id, document and text.")]
+) -> None:
+    """Split your documents into chunks, and write them to a CSV file.
+
+    These are the chunks that `rag-zeval questions` asks about. The command first lists the files, pages and links that
+    it cannot read. Chunks are whole paragraphs, at most 200 words each.
+
+    An apostrophe stands before any text that a spreadsheet program could take for a formula.
+    """
+    from rag_zeval.csv_files import sheet_text
+    from rag_zeval.files import write_text
+
+    check_files([*(("INPUT", path) for path in docs), ("--out", out)])
+    rows = [(chunk.id, chunk.document, chunk.text) for chunk in _read(docs)]
+    write_text(out, sheet_text(("id", "document", "text"), rows))
+    print(f"chunks: {out}")
+
+
+def _read(docs: list[Path]) -> "list[Chunk]":
+    """The chunks of the documents. What was read is printed, and what was not."""
+    from rag_zeval.documents.chunks import split_document
+    from rag_zeval.documents.documents import read_documents
+
+    reading = read_documents(docs)
+    for line in reading.unread():
+        print(line, file=sys.stderr)
+    found = [chunk for document in reading.documents for chunk in split_document(document)]
+    characters = sum(len(document.text) for document in reading.documents)
+    print(f"{len(reading.documents)} documents, {len(found)} chunks, {characters:,} characters", flush=True)
+    return found
+
 
 def questions(
-    docs: Annotated[list[Path], typer.Argument(help="Files or folders with text, Markdown, HTML or PDF.")],
+    docs: Documents,
     model: Annotated[str, typer.Option(help=f"The model that writes the questions: {SPECS}.")],
     out: Annotated[Path, typer.Option(help="The JSONL file for the questions.")],
-    n: Annotated[int, typer.Option(min=1, help="How many questions to write.")] = 50,
+    n: Annotated[int | None, typer.Option(min=1, help="How many questions to write. Default: 50.")] = None,
+    per_chunk: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many questions to write about each chunk, at most. Use it instead of --n."),
+    ] = None,
     kinds: Annotated[
         str, typer.Option(help="The kinds of questions, separated by commas, in equal parts.")
     ] = "easy,multi-hop,unanswerable",
@@ -46,10 +90,11 @@ def questions(
     It drops a question if its snippet does not occur in the chunk word for word, if it is a duplicate, or if it should
     be unanswerable and the documents answer it.
 
+    With --per-chunk, every chunk is asked about until it has its questions, in equal parts of each kind. A chunk that
+    has too few facts gets fewer.
+
     Rows are written as they finish. Run the same command again to resume.
     """
-    from rag_zeval.documents.chunks import split_document
-    from rag_zeval.documents.documents import read_documents
     from rag_zeval.documents.questions import KINDS, QuestionWriter, quotas
     from rag_zeval.models.cache import CachedBackend, ReplyCache
     from rag_zeval.models.embeddings import CachedEmbedder
@@ -60,11 +105,13 @@ def questions(
     for name in names:
         if name not in KINDS or names.count(name) > 1:
             raise InputError(f"--kinds: '{name}' must be one of {', '.join(KINDS)}, and may be given only once")
+    if n and per_chunk:
+        raise InputError("--n and --per-chunk both say how many questions to write; remove one")
     check_files([*(("INPUT", path) for path in docs), ("--out", out), ("--cache", cache)])
-    reading = read_documents(docs)
-    for line in reading.unread():
-        print(line, file=sys.stderr)
-    chunks = [chunk for document in reading.documents for chunk in split_document(document)]
+    chunks = _read(docs)
+    each = quotas(per_chunk, names) if per_chunk else {}
+    wanted = {kind: number * len(chunks) for kind, number in each.items()} or quotas(n or 50, names)
+    total = sum(wanted.values())
     calls: dict[str, Any] = {"timeout": timeout, "connect_timeout": connect_timeout, "api_key_env": api_key_env}
     backend = open_backend(model, **calls)
     embedder = open_embedder(embeddings, **calls) if embeddings is not None else None
@@ -72,14 +119,11 @@ def questions(
     if replies is not None:
         backend = CachedBackend(backend, replies)
         embedder = CachedEmbedder(embedder, replies) if embedder is not None else None
-    wanted = quotas(n, names)
-    characters = sum(len(document.text) for document in reading.documents)
-    print(f"{len(reading.documents)} documents, {len(chunks)} chunks, {characters:,} characters", flush=True)
     dropped: Counter[str] = Counter()
     failed: list[str] = []
     with replies or nullcontext(), RowWriter(out) as rows:
-        outcomes = QuestionWriter(chunks, backend, embedder, seed).write(wanted, rows)
-        with Progress() as progress, progress.job("writing", n, len(rows.done)) as job:
+        outcomes = QuestionWriter(chunks, backend, embedder, seed).write(wanted, rows, each)
+        with Progress() as progress, progress.job("writing", total, len(rows.done)) as job:
             for outcome in outcomes:
                 if outcome.row is not None:
                     job.advance()
@@ -93,9 +137,11 @@ def questions(
     counts = [(kind, f"{written[kind]} of {number}") for kind, number in wanted.items()]
     print_framed(("", ""), [*counts, *((f"dropped: {reason}", str(count)) for reason, count in dropped.items())])
     print(f"questions: {out}")
-    if short := [kind for kind in wanted if written[kind] < wanted[kind]]:
+    short = [kind for kind in wanted if written[kind] < wanted[kind]]
+    if short and (failed or not per_chunk):
         print(
-            f"error: got fewer than {n} questions; short of: {', '.join(short)}. Run the same command again to retry",
+            f"error: got fewer than {total} questions; short of: {', '.join(short)}. "
+            "Run the same command again to retry",
             file=sys.stderr,
         )
         raise typer.Exit(1)

@@ -19,7 +19,6 @@ What a gate leaves for others to read is JUnit XML for a build server, and Markd
 """
 
 import math
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,7 +35,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import write_text
 from rag_zeval.statistics.bootstrap import BootstrapEstimate
 from rag_zeval.statistics.discriminative_power import holm
-from rag_zeval.text import one_line
+from rag_zeval.text import in_markdown, one_line
 
 POWER = 0.8  # with which as many cases as a warning asks for would tell
 ROUNDING = 1e-9  # means closer than this are the same
@@ -312,15 +311,17 @@ def write_summary(path: Path, names: Mapping[str, str], checks: Sequence[GateChe
     names: of the files, by their letters.
     """
     lines = [f"### {SUITE}: {'passed' if passed(checks) else 'failed'}", ""]
-    lines += [f"{letter}: {_plain(name)}  " for letter, name in names.items()]
+    lines += [f"{letter}: {in_markdown(name)}  " for letter, name in names.items()]
     lines += ["", "| metric | check | outcome | n | A | B | B - A | p (Holm) |", "|---|---|---|---:|---|---|---|---|"]
     lines += [f"| {' | '.join(_cells(check))} |" for check in checks]
     told = [
-        f"- **{check.outcome}** {_plain(check.metric)}, {_plain(check.name)}: {_plain(check.reason)}"
+        f"- **{check.outcome}** {in_markdown(check.metric)}, {in_markdown(check.name)}: {in_markdown(check.reason)}"
         for check in checks
         if check.outcome != "passed"
     ]
     lines += ["", *told, "", "In brackets: 95% bootstrap intervals over cases."]
+    if any(check.difference and check.difference.labels is not None for check in checks):
+        lines.append("Where n counts labels, means are what people would give, estimated from them, with t intervals.")
     write_text(path, "\n".join(lines) + "\n")
 
 
@@ -329,14 +330,6 @@ def _cells(check: GateCheck) -> list[str]:
     numbers = [DASH] * 5
     if found is not None:
         means = [shown(found.first), shown(found.second), shown(found.change, "+.3f")]
-        numbers = [str(found.n), *means, shown_p(check.p_holm)]
-    return [_plain(check.metric), _plain(check.name), check.outcome, *numbers]
-
-
-def _plain(text: str) -> str:
-    """Foreign text as Markdown that shows it letter by letter.
-
-    A space of no width, as Renovate sets it, keeps GitHub from calling people (@name) and linking issues (#1, a URL).
-    """
-    plain = re.sub(r"([\\`*_\[\]<>|~&#])", r"\\\1", one_line(text))
-    return re.sub(r"@|#|:(?=//)", r"\g<0>&#8203;", plain)
+        count = str(found.n) if found.labels is None else f"{found.n} labels"
+        numbers = [count, *means, shown_p(check.p_holm)]
+    return [in_markdown(check.metric), in_markdown(check.name), check.outcome, *numbers]

@@ -55,12 +55,16 @@ class Side:
 
 
 def read_sides(specs: Sequence[str]) -> list[Side]:
-    """The sides that `FILE` or `FILE#SYSTEM` name, with cases that pair: by id, or by question where no id is shared.
+    """The sides that `FILE` or `FILE#SYSTEM` name, `paired`. Raises InputError, as `read_side` and `paired`."""
+    return paired([read_side(spec) for spec in specs])
+
+
+def paired(sides: Sequence[Side]) -> list[Side]:
+    """The same sides with cases that pair: by id, or by question where no id is shared.
 
     A case that was edited between them (its question, ground truth or gold chunks) is left out of all sides. Raises
-    InputError, as `read_side`, and where sides share no case that is the same.
+    InputError where sides share no case that is the same.
     """
-    sides = [read_side(spec) for spec in specs]
     by_id = all(sides[0].cases.keys() & side.cases.keys() for side in sides)
     if not by_id:
         sides = [side.by_question() for side in sides]
@@ -70,7 +74,7 @@ def read_sides(specs: Sequence[str]) -> list[Side]:
             edits[case] = list(dict.fromkeys([*edits.get(case, ()), *fields]))
     if not by_id:
         print("note: the files share no id, so cases are paired by their questions", file=sys.stderr)
-    return [side.without(edits) for side in sides] if edits else sides
+    return [side.without(edits) for side in sides] if edits else [*sides]
 
 
 def file_and_system(spec: str) -> tuple[Path, str]:

@@ -1,4 +1,4 @@
-"""Documents as plain text: what stands in files of text, Markdown, HTML and PDF, and which of it could not be read."""
+"""Documents as plain text: what files of text, Markdown, HTML, PDF and Word hold, and what of it could not be read."""
 
 import os
 from collections import Counter

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
+from rag_zeval.documents.docx import word_text
 from rag_zeval.documents.html import page_text
 from rag_zeval.errors import InputError
 from rag_zeval.files import MARKS
@@ -183,5 +184,6 @@ SUFFIXES: dict[str, Callable[[bytes], tuple[str, Doubts]]] = {
     ".html": _html,
     ".htm": _html,
     ".pdf": _pdf,
+    ".docx": word_text,
 }
 KNOWN = f"with one of {', '.join(SUFFIXES)}"

@@ -43,8 +43,12 @@ def page_text(page: str) -> str:
     page ends inside a tag or one of these, or inside a title or text area: a browser hides all that follows its start.
     Such a page may be cut off, or a quote or an end tag may be missing somewhere before.
     """
-    lines = "".join(_pieces(page)).split("\n")
-    return re.sub(r"\n{3,}", PARAGRAPH, "\n".join(line.strip() for line in lines)).strip()
+    return tidy("".join(_pieces(page)))
+
+
+def tidy(text: str) -> str:
+    """The text without white space at the ends of its lines, and with one blank line at most between two of them."""
+    return re.sub(r"\n{3,}", PARAGRAPH, "\n".join(line.strip() for line in text.split("\n"))).strip()
 
 
 def _pieces(page: str) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -162,9 +163,12 @@ class QuestionWriter:
         texts = json.dumps([[chunk.id, chunk.text] for chunk in chunks])
         self._input_sha256 = hashlib.sha256(texts.encode()).hexdigest()[:16]
 
-    def write(self, wanted: Mapping[str, int], rows: RowWriter) -> Iterator[Attempted]:
+    def write(
+        self, wanted: Mapping[str, int], rows: RowWriter, per_chunk: Mapping[str, int] | None = None
+    ) -> Iterator[Attempted]:
         """Bring the file to the `wanted` number of questions of each kind, as far as can be; the outcomes as they come.
 
+        per_chunk: how many questions of each kind there may be about one chunk; two passages count for the first.
         The kinds come one after the other. Each chunk is asked about once before any is again; a kind ends with its
         number, after PASSES, or when no chunk brought anything. No more is asked than is lacking, and rows are written
         in the order of attempts. So the rows depend neither on which reply comes first nor on stops: what was dropped
@@ -172,22 +176,28 @@ class QuestionWriter:
         Raises InputError if a row that is there is of another kind, or of other chunks, prompts, model or seed.
         """
         self._check(wanted, rows)
-        return self._write(wanted, rows)
+        return self._write(wanted, rows, per_chunk or {})
 
-    def _write(self, wanted: Mapping[str, int], rows: RowWriter) -> Iterator[Attempted]:
+    def _write(self, wanted: Mapping[str, int], rows: RowWriter, per_chunk: Mapping[str, int]) -> Iterator[Attempted]:
         there = list(rows.done.values())
         known = _Known(self._embedder, [row["question"] for row in there])
         for kind, number in wanted.items():
             lacking = number - sum(row["slice_tag"] == kind for row in there)
             asked: AskedAbout = {}
+            order = random.Random(f"{self._seed} {kind}").sample(self._chunks, len(self._chunks))
+            ids = {f"{kind}-{number}": chunk for number, chunk in enumerate(order * PASSES)}
+            about = Counter(ids[id_] for id_ in ids.keys() & rows.done.keys())
+            most = per_chunk.get(kind, PASSES)
             for trial in range(PASSES):
                 before = sum(map(len, asked.values()))
-                todo = self._attempts(kind, trial, asked, rows)
+                todo = self._attempts(kind, trial, order, asked, rows)
+                todo = (attempt for attempt in todo if about[attempt.chunks[0]] < most)
                 while batch := list(islice(todo, max(0, lacking))):
                     for attempt, outcome in self._outcomes(kind, batch, known):
                         if outcome.row is not None:
                             rows.append(outcome.row)
                             asked[frozenset(attempt.chunks)].append(outcome.row["question"])
+                            about[attempt.chunks[0]] += 1
                             lacking -= 1
                         yield outcome
                 if lacking <= 0 or sum(map(len, asked.values())) == before:
@@ -221,9 +231,10 @@ class QuestionWriter:
             "input_sha256": self._input_sha256,
         }
 
-    def _attempts(self, kind: str, trial: int, asked: AskedAbout, rows: RowWriter) -> Iterator[Attempt]:
+    def _attempts(
+        self, kind: str, trial: int, order: Sequence[Chunk], asked: AskedAbout, rows: RowWriter
+    ) -> Iterator[Attempt]:
         """The attempts of one pass over the chunks that have no row; the questions of the others go into `asked`."""
-        order = random.Random(f"{self._seed} {kind}").sample(self._chunks, len(self._chunks))
         for number, chunk in enumerate(order, trial * len(order)):
             chunks: tuple[Chunk, ...] = (chunk,)
             if KINDS[kind].chunks == 2:  # with the nearest chunk; in the next pass with the second nearest

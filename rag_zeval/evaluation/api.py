@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rag_zeval.cases.reading import read_cases
 from rag_zeval.errors import needed
-from rag_zeval.evaluation.metrics import Judges, check_scorers, scorer_names
+from rag_zeval.evaluation.metrics import Judges, check_scorers, chosen_scorers, need_texts
 from rag_zeval.evaluation.run import judged_by, plan_run, score
 from rag_zeval.models.as_finished import awaitable
 from rag_zeval.models.language_model import Sampling
@@ -41,7 +41,8 @@ class Results(list[Judged]):
 def evaluate(
     source: Any,
     *,
-    scorers: str | Sequence[str] = "rag_zeval",
+    scorers: str | Sequence[str] | None = None,
+    criteria: str | Path | Sequence[str | Path] = (),
     model: str | None = None,
     against: str | None = None,
     names: Mapping[str, str] | None = None,
@@ -66,7 +67,10 @@ def evaluate(
 
     Args:
         source: What holds the questions and answers.
-        scorers: One name, names with commas between them, or a list of names.
+        scorers: One name, names with commas between them, or a list of names. Default: "rag_zeval", unless there are
+            criteria.
+        criteria: A criteria file (YAML) that makes a scorer of your own, or a list of such files. "relevance",
+            "completeness" and "conciseness" ship.
         model: The judge: "openai:MODEL", "openai:MODEL@URL", or a folder; see `open_backend`.
         against: "contexts", "truth", "both" or "reference". Default: the first of reference, contexts and truth that
             the source has.
@@ -88,14 +92,14 @@ def evaluate(
             `summary` has the means.
 
     Raises:
-        InputError: Before any call, for a source, scorer or model that cannot be used.
+        InputError: Before any call, for a source, scorer, criteria file or model that cannot be used.
     """
-    scorers = scorer_names(scorers)
+    chosen = chosen_scorers(scorers, criteria)
     asking = Asking(sampling or Sampling(), variant, structured)
     judges = Judges(model, asking, trials, embeddings, calls=calls)
-    check_scorers(scorers, judges)
-    read = read_cases(source, names, encoding=encoding, skip_bad_rows=skip_bad_rows)
-    run = plan_run([read], scorers, against, judges)
+    check_scorers(chosen, judges)
+    read = read_cases(source, names, encoding=encoding, skip_bad_rows=skip_bad_rows, judged=need_texts(chosen))
+    run = plan_run([read], chosen, against, judges)
     print(read, *judged_by(run), sep="\n", file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "results.jsonl" if out is None else Path(out)

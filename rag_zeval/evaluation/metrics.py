@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from rag_zeval.budget import Account
 from rag_zeval.cases.case import REFERENCE, SOURCES, Case, CaseSet
-from rag_zeval.errors import InputError, nearest
+from rag_zeval.errors import InputError, nearest, needed
 from rag_zeval.files import Row
-from rag_zeval.judge.needs import missing_everywhere
+from rag_zeval.judge.needs import ANSWERS, missing_everywhere
 from rag_zeval.judge.prompt import find_variant
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder, Embedder
@@ -19,7 +20,7 @@ from rag_zeval.results import result_row, row_id
 from rag_zeval.scorers.bert_score import BertScore
 from rag_zeval.scorers.claim_checkers import CheckedClaims
 from rag_zeval.scorers.rag_zeval import RagZeval
-from rag_zeval.scorers.registry import CHECKER_SCORERS, JUDGE, NEEDS, SCORERS
+from rag_zeval.scorers.registry import CHECKER_SCORERS, JUDGE, SCORERS, Named, name_of, needs_of
 from rag_zeval.scorers.score import Scored
 from rag_zeval.scoring.in_pieces import shown_whole
 from rag_zeval.scoring.in_windows import Parts, plan_parts
@@ -73,22 +74,37 @@ class Metric(Work):
         return result_row(self.row_id(key), *of, self.scorer, shown_whole(scored), made_by)
 
 
-def scorer_names(given: str | Sequence[str]) -> list[str]:
-    """The names in a list, or in a text with commas between them, each once. Raises InputError if there is none."""
+def chosen_scorers(given: str | Sequence[str] | None, criteria: str | Path | Sequence[str | Path] = ()) -> list[Named]:
+    """The scorers with the names in a list, or in a text with commas between them, and those of criteria files.
+
+    Each name is taken once. given: None is `rag_zeval`, or nothing beside criteria files. Raises InputError if there is
+    no scorer, for a file that is no criteria file (see `read_criteria`), and for two files of one name.
+    """
+    if given is None:
+        given = () if criteria else JUDGE
     names = given.split(",") if isinstance(given, str) else map(str, given)
-    found = list(dict.fromkeys(name.strip() for name in names if name.strip()))
+    found: list[Named] = list(dict.fromkeys(name.strip() for name in names if name.strip()))
+    files: dict[str, str | Path] = {}
+    for file in dict.fromkeys([criteria] if isinstance(criteria, str | Path) else criteria):
+        with needed("pyyaml", "--criteria"):
+            from rag_zeval.scorers.criteria_file import read_criteria
+        measure = read_criteria(file)
+        if measure.name in files:
+            raise InputError(f"--criteria {file}: {files[measure.name]} has the same name: rename one of the two")
+        files[measure.name] = file
+        found.append(measure)
     if not found:
         raise InputError("--scorers is empty; `rag-zeval scorers` lists the names")
     return found
 
 
-def check_scorers(names: Sequence[str], judges: Judges, asking: bool = True) -> None:
+def check_scorers(names: Sequence[Named], judges: Judges, asking: bool = True) -> None:
     """Raises InputError, before any model is loaded, for a scorer that does not exist or whose model is not named.
 
     asking: whether a judge will be asked, and so has to be named.
     """
     for name in names:
-        if name not in SCORERS:
+        if isinstance(name, str) and name not in SCORERS:
             raise InputError(
                 f"--scorers: unknown scorer '{name}'{nearest(name, SCORERS)}; `rag-zeval scorers` lists them"
             )
@@ -114,29 +130,35 @@ def check_structured(model: str) -> None:
         raise InputError(f"--structured: {model} cannot be forced into a JSON schema; endpoints and vLLM can")
 
 
-def check_needs(names: Sequence[str], cases: CaseSet) -> None:
+def check_needs(names: Sequence[Named], cases: CaseSet) -> None:
     """Raises InputError for a scorer that needs something which no case has, or none together with the rest."""
     examples = [cases.example(at, source) for source in SOURCES for at in range(len(cases.cases))]
     for name in names:
-        if missing := missing_everywhere(examples, NEEDS[name]):
-            raise InputError(f"{name} needs the {' and the '.join(missing)}, which no case has")
+        if missing := missing_everywhere(examples, needs_of(name)):
+            raise InputError(f"{name_of(name)} needs the {' and the '.join(missing)}, which no case has")
 
 
-def metric_name(scorer: str, against: str) -> str:
+def need_texts(names: Sequence[Named]) -> bool:
+    """Whether one of these scorers judges by more than question and answer."""
+    return any({*needs_of(name)}.difference(ANSWERS) for name in names)
+
+
+def metric_name(scorer: Named, against: str) -> str:
     """`rag_zeval`, where the file itself has a reference; else `rag_zeval@truth`, `rag_zeval@contexts`."""
-    return f"{scorer}@{against}" if against != REFERENCE and REFERENCE in NEEDS[scorer] else scorer
+    name = name_of(scorer)
+    return f"{name}@{against}" if against != REFERENCE and REFERENCE in needs_of(scorer) else name
 
 
-def places(names: Sequence[str], sources: Sequence[str]) -> list[tuple[str, str]]:
+def places(names: Sequence[Named], sources: Sequence[str]) -> list[tuple[Named, str]]:
     """(scorer, source) of each metric: scorers that judge by the reference once for every source, others once.
 
     Those see no reference but one that a case has of its own: contexts that are the reference are no ground truth.
     """
-    return [(name, source) for name in names for source in (sources if REFERENCE in NEEDS[name] else (REFERENCE,))]
+    return [(name, source) for name in names for source in (sources if REFERENCE in needs_of(name) else (REFERENCE,))]
 
 
 def open_metrics(
-    names: Sequence[str], cases: CaseSet, sources: Sequence[str], judges: Judges, cache: ReplyCache | None
+    names: Sequence[Named], cases: CaseSet, sources: Sequence[str], judges: Judges, cache: ReplyCache | None
 ) -> list[Metric]:
     """The metrics of scorers (see `check_scorers`), their models loaded. `checked_claims` is opened by its run.
 
@@ -159,15 +181,15 @@ def open_metrics(
         for source in {*sources, REFERENCE}
     }
     metrics = []
-    for scorer_name, source in places(names, sources):
-        if scorer_name == CheckedClaims.name:
+    for named, source in places(names, sources):
+        if named == CheckedClaims.name:
             continue
-        asks = judge if asks_judge(scorer_name) else None
+        asks = judge if asks_judge(named) else None
         parts: Parts | None = None
         for trial in range(judges.trials if asks else 1):
             sampling = replace(judges.asking.sampling, seed=judges.asking.sampling.seed + trial)
-            scorer = open_scorer(scorer_name, models, replace(judges.asking, sampling=sampling))
-            name = metric_name(scorer_name, source)
+            scorer = open_scorer(named, models, replace(judges.asking, sampling=sampling))
+            name = metric_name(named, source)
             made_by: Row = {"metric": name, "trial": trial, "model": None}
             if asks is not None:
                 made_by |= {"model": asks.name, "sampling": asdict(sampling)}

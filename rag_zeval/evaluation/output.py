@@ -1,6 +1,6 @@
 """What `rag-zeval evaluate` shows: before a run what it would ask; after it scores and costs, also as a table."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from rag_zeval.budget import Price
@@ -15,7 +15,7 @@ from rag_zeval.results import over_trials
 from rag_zeval.scoring.estimate import LOOKED_AT, drawn_to_look_at, planned_calls
 from rag_zeval.scoring.opening import asks_judge
 from rag_zeval.scoring.spending import Spending
-from rag_zeval.scoring.summary import Summary, column_cells, cost_lines
+from rag_zeval.scoring.summary import Column, Summary, column_cells, cost_lines, passes, passing_cell
 from rag_zeval.terminal_tables import print_framed
 from rag_zeval.text import one_line
 
@@ -57,26 +57,33 @@ def _beginning(text: str) -> str:
     return one_line(text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(text):,} characters)")
 
 
-def print_summary(summary: Summary, spending: Spending) -> None:
-    """Print the mean of each metric and system, the same by slice, and what the run has cost."""
-    heads = ["metric", "system", "mean", "95% interval", "answers scored"]
+def print_summary(summary: Summary, spending: Spending, thresholds: Mapping[str, float]) -> None:
+    """Print the mean of each metric and system, the same by slice, and what the run has cost.
+
+    thresholds: by metric, the score from which on an answer passes.
+    """
+    heads = ["metric", "system", "mean", "95% interval", "answers scored", *(["threshold"] if thresholds else [])]
+
+    def cells(column: Column) -> list[str]:
+        passing = [passing_cell(column, thresholds)] if thresholds else []
+        return [column.metric, column.system, *column_cells(column), *passing]
+
     trials = any(column.trial_sd is not None for column in summary.columns)
     rows = []
     for column in summary.columns:
-        cells = [column.metric, column.system, *column_cells(column)]
-        if trials:
-            cells.append("" if column.trial_sd is None else f"{column.trial_sd:.3f}")
-        rows.append(cells)
+        over_trials = "" if column.trial_sd is None else f"{column.trial_sd:.3f}"
+        rows.append([*cells(column), *([over_trials] if trials else [])])
     print_framed([*heads, "SD over trials"] if trials else heads, rows)
     if summary.slices:
-        of_slices = [(str(one.slice_tag), one.metric, one.system, *column_cells(one)) for one in summary.slices]
+        of_slices = [(str(one.slice_tag), *cells(one)) for one in summary.slices]
         print_framed(["slice (worst first)", *heads], of_slices)
     print_framed(("", ""), cost_lines(summary, spending))
 
 
-def write_scores(path: Path, cases: CaseSet, rows: Iterable[Row]) -> None:
+def write_scores(path: Path, cases: CaseSet, rows: Iterable[Row], thresholds: Mapping[str, float]) -> None:
     """Write a CSV file: id, system, slice, question and answer, then each metric's score, empty where there is none,
-    and its status. Over trials, a score is the mean of those that are there.
+    and its status; whether it passes, where its metric has a threshold. Over trials, a score is the mean of those that
+    are there.
     """
     judged = {(one.case, one.system, one.metric): one for one in over_trials(rows)}
     metrics = list(dict.fromkeys(metric for _, _, metric in judged))
@@ -87,8 +94,13 @@ def write_scores(path: Path, cases: CaseSet, rows: Iterable[Row]) -> None:
             cells = [case.id, system, case.slice_tag or "", case.question, answer]
             for metric in metrics:
                 one = judged.get((case.id, system, metric))
-                score = "" if one is None or one.score is None else repr(one.score)
-                cells += [score, one.status if one else "not judged"]
+                score = None if one is None else one.score
+                cells += ["" if score is None else repr(score), one.status if one else "not judged"]
+                if metric in thresholds:
+                    passed = score is not None and passes(metric, score, thresholds[metric])
+                    cells.append("" if score is None else "yes" if passed else "no")
             table.append(cells)
-    columns = [column for metric in metrics for column in (metric, f"{metric} status")]
+    columns = [
+        f"{metric}{more}" for metric in metrics for more in ("", " status", *([" passes"] * (metric in thresholds)))
+    ]
     write_text(path, sheet_text([*head, *columns], table))

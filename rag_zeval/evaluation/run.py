@@ -10,7 +10,7 @@ from pathlib import Path
 from rag_zeval.cases.case import NO_SLICE, Case, CaseSet
 from rag_zeval.cases.reading import CaseFile
 from rag_zeval.errors import InputError
-from rag_zeval.evaluation.metrics import Judges, Metric, check_needs, metric_name, open_metrics
+from rag_zeval.evaluation.metrics import Judges, Metric, check_needs, metric_name, need_texts, open_metrics
 from rag_zeval.files import Row, first_difference
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import NOUNS
@@ -21,13 +21,15 @@ from rag_zeval.progress import Progress
 from rag_zeval.results import SHOWN, SPENT, ResultRows, check_costs, check_result, input_sha256
 from rag_zeval.rows import RowWriter
 from rag_zeval.scorers.claim_checkers import CheckedClaims
-from rag_zeval.scorers.registry import JUDGE
+from rag_zeval.scorers.registry import JUDGE, Named
 from rag_zeval.scorers.score import Scored
 from rag_zeval.scoring.opening import shares_questions
 from rag_zeval.scoring.row_loop import rows_to_retry, score_rows, take_out
 from rag_zeval.scoring.spending import Spending
 from rag_zeval.statistics.allocation import allocate
 from rag_zeval.text import content_hash
+
+RETRIED_SHARE = 0.2  # of the cases of a metric: up to so many without a score are judged again in the same run
 
 
 @dataclass(frozen=True)
@@ -39,14 +41,14 @@ class EvaluationRun:
 
     cases: CaseSet
     known: Collection[str]
-    scorers: Sequence[str]
+    scorers: Sequence[Named]
     sources: Sequence[str]
     judges: Judges
 
 
 def plan_run(
     files: Sequence[CaseFile],
-    scorers: Sequence[str],
+    scorers: Sequence[Named],
     against: str | None,
     judges: Judges,
     limit: int | None = None,
@@ -64,7 +66,7 @@ def plan_run(
             raise InputError(f"{old} and {new}: both systems are called '{name}'. Give them names: old={old} new={new}")
     tags = {case.id: case.slice_tag or NO_SLICE for file in reversed(files) for case in file.cases}
     cases = CaseSet([case for file in files for case in _drawn(file.cases, tags, limit, sample)])
-    sources = cases.sources(against)
+    sources = cases.sources(against, need_texts(scorers))
     check_needs(scorers, cases)
     return EvaluationRun(cases, {case.id for file in files for case in file.cases}, scorers, sources, judges)
 
@@ -92,7 +94,7 @@ def judged_by(run: EvaluationRun) -> Iterator[str]:
         yield f"judged by: {NOUNS[source]}, in {there} of {len(run.cases.cases)} cases"
 
 
-def reply_cache(out: Path, scorers: Sequence[str]) -> Path | None:
+def reply_cache(out: Path, scorers: Sequence[Named]) -> Path | None:
     """The SQLite file beside the result file for the replies, where several scorers ask the same things; else None."""
     return out.with_name(f"{out.name}.replies.sqlite") if any(map(shares_questions, scorers)) else None
 
@@ -115,7 +117,12 @@ def score(run: EvaluationRun, out: Path, cache: Path | None, spending: Spending)
         _retry(run, metrics, writer, spending)
         with Progress() as progress:
             for metric in metrics:
-                score_rows(metric, writer, progress, spending)
+                unscored = score_rows(metric, writer, progress, spending)
+                if again := _to_ask_again(metric, unscored, writer, spending):
+                    print(f"retrying {len(again)} failed rows", file=sys.stderr)
+                    _forget_replies(metric, [metric.examples[id_] for id_ in again])
+                    take_out(writer, list(map(metric.row_id, again)))
+                    score_rows(metric, writer, progress, spending)
             if CheckedClaims.name in run.scorers and not spending.unasked:
                 checked = list(_of_claims(run, metrics, writer.done))
                 for metric in checked:
@@ -140,12 +147,31 @@ def _retry(run: EvaluationRun, metrics: Sequence[Metric], writer: RowWriter, spe
     if again:
         print(f"retrying {len(again)} failed rows", file=sys.stderr)
     for metric in metrics:
-        examples = [example for of, example in (failed[id_] for id_ in again) if of is metric]
-        if metric.cached is not None and examples:
-            metric.cached.forgets = True
-            list(metric.scorer.score(examples))
-            metric.cached.forgets = False
+        _forget_replies(metric, [example for of, example in (failed[id_] for id_ in again) if of is metric])
     take_out(writer, again)
+
+
+def _to_ask_again(metric: Metric, unscored: Sequence[str], writer: RowWriter, spending: Spending) -> list[str]:
+    """Of examples without a score, those to judge again in the same run: an endpoint's next reply may be another.
+
+    Empty if many failed, which is not by chance: asking again would only cost money. Empty if the budget is spent.
+    """
+    if metric.made_by["model"] is None or metric.scorer.group is not None or spending.unasked:
+        return []
+    failed = [
+        id_
+        for id_ in unscored
+        if _may_score(writer.done[metric.row_id(id_)], metric.scorer.lacking(metric.examples[id_]))
+    ]
+    return failed if len(failed) <= max(1, RETRIED_SHARE * len(metric.examples)) else []
+
+
+def _forget_replies(metric: Metric, examples: Sequence[Example]) -> None:
+    """Drop what a cache keeps of these examples' replies."""
+    if metric.cached is not None and examples:
+        metric.cached.forgets = True
+        list(metric.scorer.score(examples))
+        metric.cached.forgets = False
 
 
 def _failed_rows(run: EvaluationRun, metrics: Sequence[Metric], writer: RowWriter) -> dict[str, tuple[Metric, Example]]:

@@ -22,6 +22,7 @@ from rag_zeval.text import without_surrogates
 
 FOLDER = Path(__file__).parent / "prompts"
 INPUTS = "{inputs}"
+CRITERIA = "{criteria}"  # what a criteria file says, in the one prompt that shows it (scorers.criteria_file)
 # Where a control token may begin. tests/hostile/control_tokens.yaml has those of over 50 families of models.
 _CONTROL = re.compile(
     r"""  <  (?! \s | = | [\d.][\d.,]* (?![\w.,>]) )           # `</s>`, `<|im_end|>`, `<b>`; not `< 5`, `<=` or `<0.05`

@@ -20,6 +20,7 @@ _ENDPOINT = re.compile(
 )
 # No "@", "/" or port: with those, it is rather an endpoint whose http:// was forgotten.
 _OPENAI_MODEL = re.compile(r"openai:(?!.*:\d+$)([\w.:-]+)", re.ASCII)
+_VLLM = re.compile(r"vllm:(.+?)(?:@([1-9]\d?))?", re.ASCII)
 OPENAI_URL = "https://api.openai.com/v1"
 SPECS = "transformers:FOLDER, vllm:FOLDER, openai:MODEL@http://host:port/v1 or, for OpenAI itself, openai:MODEL"
 EMBEDDER_SPECS = "FOLDER or openai:MODEL@http://host:port/v1"
@@ -49,11 +50,13 @@ def folder_of(spec: str) -> str | None:
 
     >>> folder_of("transformers:models/judge@bfloat16")
     'models/judge'
+    >>> folder_of("vllm:models/judge@4")
+    'models/judge'
     """
     if check_spec(spec) is not None:
         return None
-    if spec.startswith("vllm:"):
-        return spec.removeprefix("vllm:")
+    if (on_gpus := _VLLM.fullmatch(spec)) is not None:
+        return on_gpus[1]
     return split_dtype(spec.removeprefix("transformers:"))[0]
 
 
@@ -78,7 +81,7 @@ def open_backend(
         backend = open_backend("openai:gpt-4o-mini", concurrency=16)
 
     Args:
-        spec: The model. `openai:MODEL` without a URL is a model of OpenAI.
+        spec: The model. `openai:MODEL` without a URL is a model of OpenAI; `vllm:FOLDER@4` runs on 4 GPUs.
         concurrency: Of an endpoint: the most open requests.
         timeout: Of an endpoint: seconds for one request and its retries.
         connect_timeout: Of an endpoint: seconds to connect, and for the server's first answer.
@@ -102,10 +105,10 @@ def open_backend(
             api_key_env=api_key_env,
             account=account,
         )
-    if spec.startswith("vllm:"):
+    if (on_gpus := _VLLM.fullmatch(spec)) is not None:
         from rag_zeval.models.vllm_local import VLLMBackend
 
-        return VLLMBackend(spec.removeprefix("vllm:"))
+        return VLLMBackend(on_gpus[1], int(on_gpus[2] or 1))
     if not Path(str(folder_of(spec))).is_dir():
         raise InputError(f"model '{spec}': no such folder; name a model as {SPECS}")
     from rag_zeval.models.transformers_local import TransformersBackend

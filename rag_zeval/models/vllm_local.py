@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rag_zeval.errors import needed
+from rag_zeval.errors import InputError, needed
 from rag_zeval.models.batched import FolderModel, Job
 from rag_zeval.models.language_model import Reply
 
@@ -12,15 +12,23 @@ WAVE = 256  # requests passed to vLLM at once; all replies of a wave come togeth
 
 
 class VLLMBackend(FolderModel):
-    """A causal language model with vLLM's scheduler. Raises InputError without vLLM or if the folder has no model."""
+    """A causal language model with vLLM's scheduler, spread over `gpus` GPUs.
+
+    Raises InputError without vLLM, if the folder has no model, and if vLLM refuses its settings: fewer GPUs on this
+    machine, or a number that does not divide the model's attention heads.
+    """
 
     at_once = WAVE
 
-    def __init__(self, folder: str):
+    def __init__(self, folder: str, gpus: int = 1):
         super().__init__(folder)
         with needed("vllm", f"model 'vllm:{folder}'"):
             from vllm import LLM
-        self._llm = LLM(model=folder, seed=0, gpu_memory_utilization=0.9, generation_config="vllm")
+        settings = {"seed": 0, "gpu_memory_utilization": 0.9, "generation_config": "vllm"}
+        try:
+            self._llm = LLM(model=folder, tensor_parallel_size=gpus, **settings)
+        except ValueError as error:  # pydantic's, too
+            raise InputError(f"model 'vllm:{folder}': vLLM refuses it: {error}") from error
         self.tokenizer = self._llm.get_tokenizer()
         self.max_context = self._llm.llm_engine.model_config.max_model_len
 

@@ -2,8 +2,9 @@
 
 import base64
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from rag_zeval.files import Row, write_chunks
 from rag_zeval.report.embedded import embedded_rows
@@ -12,7 +13,16 @@ from rag_zeval.scoring.summary import frequent_statuses
 from rag_zeval.templates import TEMPLATES, templates
 
 
-def write_report(path: str | Path, rows: Iterable[Row]) -> None:
+class CorrectedTable(NamedTuple):
+    """The mean scores of a metric, corrected by people's labels: a table, and what to say below it."""
+
+    metric: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str]
+
+
+def write_report(path: str | Path, rows: Iterable[Row], corrected: Sequence[CorrectedTable] = ()) -> None:
     """Write the page of result rows (see rag_zeval.results), of any number of metrics, systems and trials.
 
     `rows` is gone through twice, a row at a time. The file is replaced in one step. All text of the rows is data: it is
@@ -27,6 +37,7 @@ def write_report(path: str | Path, rows: Iterable[Row]) -> None:
     template = templates(TEMPLATES, trim_blocks=True).get_template("report.html")
     pieces = template.generate(
         table=table,
+        corrected=corrected,
         bins=BINS,
         statuses=frequent_statuses(table.summary),
         style=Markup(style),

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rag_zeval.files import Row
+from rag_zeval.results import judge_of
 from rag_zeval.scorers.registry import lower_is_better
 from rag_zeval.scoring.summary import Column, slice_of, summarize
 
@@ -54,7 +54,7 @@ class ScoreTable:
         slices: dict[str, None] = {}
         made_by: dict[str, None] = {}
         for row in rows:
-            cases[row["case"]] = slices[slice_of(row)] = made_by[_made_by(row)] = None
+            cases[row["case"]] = slices[slice_of(row)] = made_by[judge_of(row)] = None
         self.cases, self.slices, self.made_by = len(cases), list(slices), list(filter(None, made_by))
         self.metrics = list(dict.fromkeys(column.metric for column in self.summary.columns))
         self.systems = list(dict.fromkeys(column.system for column in self.summary.columns))
@@ -76,13 +76,3 @@ class ScoreTable:
             return min((sign * one.mean for one in of_slice[1] if one and one.mean is not None), default=math.inf)
 
         return sorted(slices, key=worst)
-
-
-def _made_by(row: Row) -> str:
-    """The judge of a row and how it was asked, in words; empty where no judge was."""
-    if not row.get("model"):
-        return ""
-    sampling: dict[str, Any] = row.get("sampling") or {}
-    said = {"prompt": row.get("variant"), "prompt hash": row.get("prompt_hash"), **sampling}
-    words = [f"{name} {value}" for name, value in said.items() if value is not None]
-    return f"{row['metric']}: {', '.join([row['model'], *words])}"

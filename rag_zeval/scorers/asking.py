@@ -193,7 +193,7 @@ class Measure:
     needs, also: as in Scorer. A measure that does not need the "answer" judges what was retrieved.
     embeds: whether it embeds texts. A measure without prompts calls no judge.
     only: what it judges, in words, and a test whether an example has it. A benchmark without such examples is skipped.
-    lower_is_better: whether a better answer has a lower value.
+    lower_is_better: whether a better answer has a lower value. highest: the largest value that there is.
     """
 
     name: str
@@ -204,6 +204,7 @@ class Measure:
     embeds: bool = False
     only: tuple[str, Callable[[Example], bool]] | None = None
     lower_is_better: bool = False
+    highest: float = 1.0
 
     @property
     def asks(self) -> str:
@@ -212,15 +213,17 @@ class Measure:
         return ", ".join(model for model, asked in models.items() if asked)
 
 
-def one_question(name: str, read: Callable[[Any], Found], **inputs: str) -> Measure:
-    """A measure that asks a judge once about each answer, with the prompt `name`.
+def one_question(
+    name: str, read: Callable[[Any], Found], prompt: ScorerPrompt | None = None, /, **inputs: str
+) -> Measure:
+    """A measure that asks a judge once about each answer, with the prompt `name` unless another one is given.
 
     read: makes the value of the JSON in the reply, and raises Unreadable where it does not fit the question. inputs: by
     the name that the prompt has for it, what is shown: "question", or a need (see `judge.needs`).
 
         one_question("answered", read, question="question", answer="answer")
     """
-    prompt = ScorerPrompt(name)
+    asked = prompt or ScorerPrompt(name)
 
     async def steps(judge: Judge, example: Example, answer: str) -> Found:
         known: dict[str, Any] = {"question": example.question, "answer": answer}
@@ -228,9 +231,9 @@ def one_question(name: str, read: Callable[[Any], Found], **inputs: str) -> Meas
             if need not in known:
                 texts = texts_of(example, need)
                 known[need] = texts if need == "chunks" else texts[0]
-        return await judge.ask(prompt, read, **{key: known[need] for key, need in inputs.items()})
+        return await judge.ask(asked, read, **{key: known[need] for key, need in inputs.items()})
 
-    return Measure(name, steps, (prompt,), tuple(need for need in inputs.values() if need != "question"))
+    return Measure(name, steps, (asked,), tuple(need for need in inputs.values() if need != "question"))
 
 
 class AskingScorer(Scorer):

@@ -4,10 +4,11 @@ import logging
 from importlib.metadata import version
 
 from rag_zeval.errors import needed
+from rag_zeval.judge.evidence import ReferenceIndex
 from rag_zeval.judge.example import Example
-from rag_zeval.judge.needs import ANY_ANSWER
+from rag_zeval.judge.needs import ANSWER, ANY_ANSWER, texts_of
 from rag_zeval.judge.words import composed, mostly_ascii, words
-from rag_zeval.scorers.score import AnswerScorer
+from rag_zeval.scorers.score import AnswerScorer, Failed
 
 
 class Bleu(AnswerScorer):
@@ -69,3 +70,26 @@ class RougeL(AnswerScorer):
         answer, reference = composed(answer), composed(example.reference)
         rouge = self._rouge if mostly_ascii(answer, reference) else self._any_script
         return float(rouge.score(target=reference, prediction=answer)["rougeL"].fmeasure)
+
+
+class StringMatch(AnswerScorer):
+    """How much of the ground truth the answer contains word for word.
+
+    In [0, 1]: the longest run of the ground truth's words that is in the answer / all its words; so 1 if the answer
+    contains the whole of it, whatever else it says. Case and punctuation do not count. Compared is the ground truth
+    where there is one, else a reference of the example's own.
+    """
+
+    name = "string_match"
+    source = "truth or reference"
+    needs = (ANSWER, source)
+    identity = "longest run of words"
+
+    def value(self, example: Example, answer: str) -> float:
+        """The share for one answer. Raises Failed for a ground truth without a word."""
+        tokens = _Words().tokenize
+        (text,) = texts_of(example, self.source)
+        truth = tokens(text)
+        if not truth:
+            raise Failed("no word in the ground truth")
+        return ReferenceIndex(tokens(answer)).longest_common_span(truth) / len(truth)

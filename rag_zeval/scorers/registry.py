@@ -5,6 +5,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
+from rag_zeval.errors import InputError, nearest
 from rag_zeval.files import read_json
 from rag_zeval.judge.needs import ANSWERS, NOUNS, OR
 from rag_zeval.scorers import (
@@ -24,13 +25,13 @@ from rag_zeval.scorers import (
 from rag_zeval.scorers.asking import Measure
 from rag_zeval.scorers.bert_score import BertScore
 from rag_zeval.scorers.claim_checkers import CHECKER, CheckedClaims, CheckedSentences, Hhem
-from rag_zeval.scorers.overlap import Bleu, RougeL
+from rag_zeval.scorers.overlap import Bleu, RougeL, StringMatch
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import NO_MODEL, Scorer
 from rag_zeval.scorers.word_rule import WordMajority, WordRule
 
 CLASSES: tuple[type[Scorer], ...] = (
-    Bleu, RougeL, WordRule, WordMajority, BertScore, Hhem, CheckedSentences, CheckedClaims, RagZeval,
+    Bleu, RougeL, StringMatch, WordRule, WordMajority, BertScore, Hhem, CheckedSentences, CheckedClaims, RagZeval,
 )  # fmt: skip
 FAMILIES = (
     ragas, ragchecker, trulens, ares, openeval, umbrela, nuggets, citations, answered, ccrs, is_correct,
@@ -44,6 +45,8 @@ TEXT_SCORERS = {scorer.name: scorer for scorer in CLASSES if scorer.asks == NO_M
 CHECKER_SCORERS = tuple(scorer.name for scorer in CLASSES if scorer.asks.startswith(CHECKER))
 JUDGE = RagZeval.name  # run once per model, as are the measures that ask a judge
 COSTS = Path(__file__).with_name("costs.json")
+CRITERIA_FILES = {path.stem: path for path in sorted(Path(__file__).with_name("criteria").glob("*.yaml"))}  # that ship
+Named = str | Measure  # a scorer of a run: a name of the registry, or what a criteria file makes
 
 
 class Line(NamedTuple):
@@ -61,14 +64,16 @@ class Line(NamedTuple):
 
 
 def overview() -> list[Line]:
-    """A line for every scorer of the registry, in its order."""
+    """A line for every scorer of the registry, in its order, and for the criteria files that ship."""
     # what describes each one's method
     described: list[type[Scorer] | ModuleType] = [*CLASSES, *(family for family in FAMILIES for _ in family.MEASURES)]
     costs: dict[str, list[int | None]] = read_json(COSTS)
-    return [
+    lines = [
         Line(one.name, _title(method), _needs(one), *costs.get(one.name, (None, None)))
         for one, method in zip(EVERY, described, strict=True)
     ]
+    own = "Criteria files, for --criteria: those that ship, and any file of your own"
+    return [*lines, *(Line(name, own, "a judge", *costs.get(name, (None, None))) for name in CRITERIA_FILES)]
 
 
 def _title(method: type[Scorer] | ModuleType) -> str:
@@ -84,7 +89,39 @@ def _needs(scorer: type[Scorer] | Measure) -> str:
     return ", ".join(words)
 
 
+def measure_of(scorer: Named) -> Measure | None:
+    """The measure that a scorer of a run is; None for a scorer of another kind."""
+    return scorer if isinstance(scorer, Measure) else MEASURES.get(scorer)
+
+
+def name_of(scorer: Named) -> str:
+    """What a scorer of a run is called."""
+    return scorer.name if isinstance(scorer, Measure) else scorer
+
+
+def needs_of(scorer: Named) -> tuple[str, ...]:
+    """What a scorer of a run needs, see `judge.needs`."""
+    return scorer.needs if isinstance(scorer, Measure) else NEEDS[scorer]
+
+
+def criteria_path(name: str | Path) -> Path:
+    """The criteria file of this name: one that ships, or any that ends in .yaml. Raises InputError for another name."""
+    name = str(name)
+    if name in CRITERIA_FILES:
+        return CRITERIA_FILES[name]
+    if not name.endswith(".yaml"):
+        ship = f"{', '.join(CRITERIA_FILES)}{nearest(name, CRITERIA_FILES)}"
+        raise InputError(f"--criteria {name}: name a file that ends in .yaml, or one that ships: {ship}")
+    return Path(name)
+
+
 def lower_is_better(metric: str) -> bool:
     """Whether better answers have lower values of this metric: a scorer's name, or `scorer@what it judged by`."""
     measure = MEASURES.get(metric.partition("@")[0])
     return measure is not None and measure.lower_is_better
+
+
+def best_value(metric: str) -> float:
+    """The value of a perfect answer: 0 where lower is better, else the highest that there is, which is mostly 1."""
+    measure = MEASURES.get(metric.partition("@")[0])
+    return 1.0 if measure is None else 0.0 if measure.lower_is_better else measure.highest

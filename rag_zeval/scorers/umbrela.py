@@ -6,9 +6,13 @@ of what was retrieved: they are the same for all answers of an example.
 Known differences: the prompt is in our words and one for every judge (the original has another for some models); the
 judge writes how it came to its grade, of which only the final one is read (the original takes the integer alone); no
 presence penalty. A reply without a grade is a failure (in umbrela 0.0.7 it is the grade 0).
+
+nDCG and recall at k are ours: the original has neither. They are trec_eval's, with all retrieved chunks as the pool.
 """
 
+import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -38,23 +42,48 @@ def reciprocal_rank(relevant: Sequence[bool]) -> float:
     return next((1 / rank for rank, one in enumerate(relevant, 1) if one), 0.0)
 
 
-def _measure(name: str, value: Callable[[Sequence[bool]], float] | None = None, k: int | None = None) -> Measure:
-    """The mean grade of the first k chunks, or of all; or a value of which of them are relevant."""
+def ndcg(grades: Sequence[int], k: int) -> float:
+    """The sum of grade ÷ log2(rank + 1) over the first k chunks ÷ the same for the best order of all chunks."""
+
+    def gain(ranked: Sequence[int]) -> float:
+        return sum(grade / math.log2(rank + 1) for rank, grade in enumerate(ranked[:k], 1))
+
+    if not any(grades):
+        raise Failed("every chunk has grade 0")
+    return gain(grades) / gain(sorted(grades, reverse=True))
+
+
+def recall(grades: Sequence[int], k: int) -> float:
+    """The share of all relevant chunks that are among the first k."""
+    relevant = _relevant(grades)
+    if not any(relevant):
+        raise Failed("no chunk is relevant")
+    return sum(relevant[:k]) / sum(relevant)
+
+
+def _relevant(grades: Sequence[int]) -> list[bool]:
+    return [grade >= RELEVANT for grade in grades]
+
+
+def _measure(
+    name: str, value: Callable[[Sequence[int]], float], k: int | None = None, pool: bool = False, highest: float = 1.0
+) -> Measure:
+    """A value of the grades of all chunks, or of the first k; pool: of all, where there are k."""
 
     async def steps(judge: Judge, example: Example, answer: str) -> Found:
-        chunks = example.chunks[:k]
-        if k is not None and len(chunks) < k:
-            raise Failed(f"{len(chunks)} chunks, fewer than {k}")
-        grades = await grades_of(judge, example.question, chunks)
-        relevant = [grade >= RELEVANT for grade in grades]
-        return Found(value(relevant) if value else fmean(grades), {"grades": grades})
+        if k is not None and len(example.chunks) < k:
+            raise Failed(f"{len(example.chunks)} chunks, fewer than {k}")
+        grades = await grades_of(judge, example.question, example.chunks[: None if pool else k])
+        return Found(value(grades), {"grades": grades})
 
-    return Measure(name, steps, (UMBRELA,), ("chunks",))
+    return Measure(name, steps, (UMBRELA,), ("chunks",), highest=highest)
 
 
 MEASURES = (
-    _measure("umbrela"),
-    *(_measure(f"umbrela_precision_at_{k}", fmean, k) for k in CUTS),
-    *(_measure(f"umbrela_ap_at_{k}", average_precision, k) for k in CUTS),
-    _measure("umbrela_mrr", reciprocal_rank),
+    _measure("umbrela", fmean, highest=3.0),
+    *(_measure(f"umbrela_precision_at_{k}", lambda grades: fmean(_relevant(grades)), k) for k in CUTS),
+    *(_measure(f"umbrela_ap_at_{k}", lambda grades: average_precision(_relevant(grades)), k) for k in CUTS),
+    *(_measure(f"umbrela_ndcg_at_{k}", partial(ndcg, k=k), k, pool=True) for k in CUTS),
+    *(_measure(f"umbrela_recall_at_{k}", partial(recall, k=k), k, pool=True) for k in CUTS),
+    _measure("umbrela_mrr", lambda grades: reciprocal_rank(_relevant(grades))),
 )

@@ -20,6 +20,7 @@ from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder, Embedding, packed
 from rag_zeval.models.language_model import Messages, Reply, Request
 from rag_zeval.models.window import NO_CARD, Window
+from rag_zeval.scorers.registry import Named
 from rag_zeval.scorers.score import Scorer
 from rag_zeval.scoring.in_windows import Parts, plan_parts
 from rag_zeval.scoring.opening import Asking, Models, open_scorer, shares_questions
@@ -102,7 +103,7 @@ def drawn_to_look_at(n: int) -> list[int]:
 
 
 def planned_calls(
-    scorers: Iterable[tuple[str, Sequence[Example]]],
+    scorers: Iterable[tuple[Named, Sequence[Example]]],
     asking: Asking,
     n: float,
     card: Mapping[str, Any] = NO_CARD,

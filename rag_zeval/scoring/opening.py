@@ -10,7 +10,7 @@ from rag_zeval.scorers.asking import AskingScorer
 from rag_zeval.scorers.bert_score import BertScore
 from rag_zeval.scorers.claim_checkers import CheckedSentences, Hhem
 from rag_zeval.scorers.rag_zeval import RagZeval
-from rag_zeval.scorers.registry import JUDGE, MEASURES, TEXT_SCORERS
+from rag_zeval.scorers.registry import JUDGE, TEXT_SCORERS, Named, measure_of
 from rag_zeval.scorers.score import Scorer
 
 CHECKED_TEXTS: dict[str, type[Hhem] | type[CheckedSentences]] = {one.name: one for one in (Hhem, CheckedSentences)}
@@ -41,29 +41,36 @@ class Asking:
     timeout: float = math.inf
 
 
-def asks_judge(name: str) -> bool:
-    """Whether a scorer of the registry asks a judge; `checked_claims` only reads what one has written."""
-    return name == JUDGE or shares_questions(name)
+def asks_judge(scorer: Named) -> bool:
+    """Whether a scorer asks a judge; `checked_claims` only reads what one has written."""
+    return scorer == JUDGE or shares_questions(scorer)
 
 
-def embeds(name: str) -> bool:
-    """Whether a scorer of the registry asks a model of sentences."""
-    return name in MEASURES and MEASURES[name].embeds
+def embeds(scorer: Named) -> bool:
+    """Whether a scorer asks a model of sentences."""
+    measure = measure_of(scorer)
+    return measure is not None and measure.embeds
 
 
-def shares_questions(name: str) -> bool:
+def shares_questions(scorer: Named) -> bool:
     """Whether a scorer asks a judge what others of its family ask as well, so that a cache saves calls."""
-    return name in MEASURES and bool(MEASURES[name].prompts)
+    measure = measure_of(scorer)
+    return measure is not None and bool(measure.prompts)
 
 
-def open_scorer(name: str, models: Models, asking: Asking) -> Scorer:
-    """The scorer of this name in the registry; `models` must hold those that it asks.
+def open_scorer(name: Named, models: Models, asking: Asking) -> Scorer:
+    """The scorer of this name in the registry, or of a criteria file; `models` must hold those that it asks.
 
     `checked_claims` is none of them: it is made of another scorer's rows. Raises InputError for a model that cannot be
     used.
 
         open_scorer("ragas_faithfulness", Models(judge=open_backend(spec)), Asking())
     """
+    measure = measure_of(name)
+    if measure is not None:
+        judge = models.judge if measure.prompts else None
+        return AskingScorer(measure, judge, asking.sampling, models.embedder, asking.timeout)
+    assert isinstance(name, str)
     if name in TEXT_SCORERS:
         return TEXT_SCORERS[name]()
     if name == BertScore.name:
@@ -72,8 +79,5 @@ def open_scorer(name: str, models: Models, asking: Asking) -> Scorer:
     if name in CHECKED_TEXTS:
         assert models.checker is not None
         return CHECKED_TEXTS[name](models.checker)
-    if name in MEASURES:
-        judge = models.judge if MEASURES[name].prompts else None
-        return AskingScorer(MEASURES[name], judge, asking.sampling, models.embedder, asking.timeout)
     assert name == JUDGE and models.judge is not None, name
     return RagZeval(models.judge, asking.variant, asking.sampling, asking.structured, asking.patterns)

@@ -49,8 +49,8 @@ def take_out(writer: RowWriter, ids: Collection[str]) -> None:
     writer.settle([*ids, SPENT] if ids else (), spent_before(writer.done, ids) if ids else None)
 
 
-def score_rows(work: Work, writer: RowWriter, progress: Progress, spending: Spending) -> None:
-    """Score the examples that the file has no row of.
+def score_rows(work: Work, writer: RowWriter, progress: Progress, spending: Spending) -> list[str]:
+    """Score the examples that the file has no row of. The ids of those of which an answer got no score.
 
     If a scorer computes examples in groups, and a row of a group is missing, it computes the whole group again. So a
     run that was killed writes the same rows as one that was not. An example that was not judged because the budget was
@@ -59,6 +59,7 @@ def score_rows(work: Work, writer: RowWriter, progress: Progress, spending: Spen
     done = writer.done
     missing = [id_ for id_ in work.examples if work.row_id(id_) not in done]
     total, kept = len(work.examples), len(work.examples) - len(missing)
+    unscored = []
     with _COLLECTOR.less_often(), progress.job(work.label, total, kept, spending.shown) as job:
         for scored in _scored(work, missing):
             spending.unasked += bool(scored.unasked)
@@ -67,7 +68,10 @@ def score_rows(work: Work, writer: RowWriter, progress: Progress, spending: Spen
                 writer.append(row)
                 spending.add(row)
                 job.advance(spending.shown)
+                if None in scored.values:
+                    unscored.append(scored.id)
             check_stopped()
+    return unscored
 
 
 class _Collector:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from rag_zeval.cases.case import NO_SLICE
 from rag_zeval.files import Row
 from rag_zeval.results import Judged
+from rag_zeval.scorers.registry import lower_is_better
 from rag_zeval.scoring.spending import Spending
 from rag_zeval.scoring.statuses import status_kinds
 from rag_zeval.statistics.bootstrap import mean_interval
@@ -138,6 +139,20 @@ def column_cells(column: Column) -> list[str]:
         "none" if column.ci is None else f"{column.ci[0]:.3f} to {column.ci[1]:.3f}",
         f"{column.scored} of {column.answers} ({column.coverage:.1%})",
     ]
+
+
+def passes(metric: str, score: float, threshold: float) -> bool:
+    """Whether a score is at least as good as a threshold."""
+    return score <= threshold if lower_is_better(metric) else score >= threshold
+
+
+def passing_cell(column: Column, thresholds: Mapping[str, float]) -> str:
+    """How many of the scored answers pass their metric's threshold; empty for a metric without one."""
+    if not column.scores or column.metric not in thresholds:
+        return ""
+    threshold = thresholds[column.metric]
+    count = sum(passes(column.metric, score, threshold) for score in column.scores)
+    return f"{count} of {column.scored} ({count / column.scored:.1%}) pass {threshold:g}"
 
 
 def cost_lines(summary: Summary, spending: Spending) -> list[tuple[str, str]]:

@@ -9,19 +9,19 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_origin
+from typing import Annotated, Any
 
 import yaml
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from rag_zeval.errors import InputError, nearest
 from rag_zeval.text import one_line
+from rag_zeval.yaml_file import Settings, checked
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 HELP = ("-h", "--help")
-Settings = TypeVar("Settings", bound=BaseModel)
 Text = Annotated[str, Field(min_length=1)]
 Share = Annotated[float, Field(gt=0, le=1)]
 FREE = "verl"  # the subtree that is verl's own: the train stage checks its keys against verl's schema
@@ -174,28 +174,4 @@ def check_settings(kind: type[Settings], values: Mapping[str, Any]) -> Settings:
     InputError: bootstrap.draws: must be a whole number from 1 to 1,000,000, found 0
     """
     plain = OmegaConf.to_container(values, resolve=True) if isinstance(values, DictConfig) else values
-    try:
-        return kind.model_validate(plain)
-    except ValidationError as error:
-        raise InputError(_first_fault(kind, error)) from error
-
-
-def _first_fault(kind: type[BaseModel], error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    keys, wanted, part = [], None, kind
-    for key in map(str, first["loc"]):
-        field = getattr(part, "model_fields", {}).get(key)
-        if field is None:  # a place within the value
-            break
-        keys.append(key)
-        wanted, part = field.description, field.annotation
-    name, value = ".".join(keys), first["input"]
-    if first["type"] == "value_error":
-        own = first["ctx"]["error"]
-        return f"{name}: {own}" if name else str(own)  # a check of several keys names them itself
-    if wanted and get_origin(part) is list:  # a text in its place may be a URL with a key: not shown
-        return f"{name}: must be {wanted}"
-    if first["type"] == "missing":
-        return f"{name}: {first['msg']}"
-    shown = "null" if value is None else one_line(str(value)) or "nothing"
-    return f"{name}: {f'must be {wanted}' if wanted else first['msg']}, found {shown}"
+    return checked(kind, plain)

@@ -1,5 +1,6 @@
 """For the tests of experiments: verl on a CPU, small experiments, pages read as a browser reads them."""
 
+import io
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -27,6 +28,22 @@ class Tags(HTMLParser):
 @pytest.fixture
 def read_tags() -> type[Tags]:
     return Tags
+
+
+@pytest.fixture
+def place() -> Callable[[bytes, str], tuple[float, float]]:
+    """Where a PNG has a colour, such as "#b23a48": the mean column and row of its pixels."""
+    import numpy as np
+    from matplotlib.colors import to_rgb
+    from matplotlib.image import imread
+
+    def found(image: bytes, colour: str) -> tuple[float, float]:
+        pixels = imread(io.BytesIO(image))[..., :3]
+        rows, columns = np.nonzero(np.abs(pixels - to_rgb(colour)).max(-1) < 0.01)
+        assert len(rows)
+        return float(columns.mean()), float(rows.mean())
+
+    return found
 
 
 @pytest.fixture

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from eval_benchmarks.benchmark import Metric
+from eval_benchmarks.output.curves import BLUE, GREEN, RED
 from experiments import __main__ as program
 from experiments.arm_commands import run_name
 from experiments.arm_estimates import UNREAD
+from experiments.arm_report import grounding_figure, reward_figure
 from experiments.arm_results import metric_values, write_result
 from rag_zeval.statistics.bootstrap import Ratio, paired_interval
 
@@ -194,6 +196,16 @@ def test_files_that_do_not_belong_together_are_refused(
 ) -> None:
     proof.write("judge", 3, **change)
     assert said in refusal(program.main, proof.words)
+
+
+def test_figures_have_the_colours_of_the_paper(place: Any) -> None:
+    """Its captions: curriculum red, static 3 green, static 4 blue; grounding red, claims blue, entailment green."""
+    arms = {arm: [{"reward": np.full(STEPS, value)}] for arm, value in (("curriculum", 3), ("3", 2), ("4", 1))}
+    heights = [place(reward_figure(arms, 1), colour)[1] for colour in (RED, GREEN, BLUE)]
+    assert heights == sorted(heights)  # row 0 is the highest
+    run = {name: np.full(STEPS, 0.5) for name in ("evidence", "claims", "entailment")}
+    columns = [place(grounding_figure([run], 1), colour)[0] for colour in (RED, BLUE, GREEN)]
+    assert columns == sorted(columns)
 
 
 def test_figures_are_drawn_of_the_arms_that_have_curves(ablations: Results) -> None:

@@ -15,6 +15,7 @@ from rag_zeval.collect.answers import AnswerPaths
 from rag_zeval.documents.documents import read_documents
 from rag_zeval.errors import EXTRAS, InputError
 from rag_zeval.evaluation.api import Results
+from rag_zeval.evaluation.metrics import chosen_scorers
 from rag_zeval.golden.retrieval import values
 from rag_zeval.models.open import open_backend
 from rag_zeval.models.transformers_local import load_folder
@@ -41,7 +42,8 @@ NEEDED: dict[str, tuple[Callable[[], Any], str]] = {
     "charset-normalizer": (lambda: read_cases("x.csv"), "x.csv: is not UTF-8 text; naming its encoding"),
     "python-calamine": (lambda: read_cases("x.xlsx"), "x.xlsx: reading Excel files"),
     "pypdf": (lambda: read_documents([Path("x.pdf")]), "a PDF"),
-    "python-jsonpath": (lambda: AnswerPaths("$.a"), "reading an answer by JSONPath"),
+    "pyyaml": (lambda: chosen_scorers(None, "relevance"), "--criteria"),
+    "python-jsonpath": (lambda: AnswerPaths("$.a"), "finding a place by JSONPath"),
 }
 
 
@@ -57,6 +59,8 @@ def test_a_missing_package_is_said_in_one_line(package: str, tmp_path: Path, mon
     for name in [name for name, packages in brought.items() if package in packages] or [package]:
         for module in {name, *(module for module in sys.modules if module.startswith(f"{name}."))}:
             monkeypatch.setitem(sys.modules, module, None)
+    for ours in ("rag_zeval.scorers.criteria_file", "rag_zeval.yaml_file"):  # which import it at their top
+        monkeypatch.delitem(sys.modules, ours, raising=False)
     use, by = NEEDED[package]
     with pytest.raises(InputError) as told:
         use()

@@ -21,7 +21,7 @@ from rag_zeval.files import read_jsonl
 from rag_zeval.scorers.sentences import sentences_of
 from rag_zeval.stages.config import check_settings
 from rag_zeval.stages.world import questions, true_support
-from rag_zeval.stages.yaml_file import read_yaml
+from rag_zeval.yaml_file import read_yaml
 from synthesize import answer_set
 from synthesize.__main__ import main
 from synthesize.jobs import JobReader, batches

@@ -150,6 +150,10 @@ class Labelled(Benchmark):
         )
         yield f"{self.name}: intervals resample whole documents; thresholds are tuned {tuned}"
 
+    def scores(self, scored: Mapping[str, Scored]) -> Floats:
+        """(texts,) of the test part; NaN where there is none."""
+        return self.test.values(_read_once(scored))
+
     def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
         judged = _read_once(scored)
         metrics: list[Metric] = []

@@ -17,7 +17,7 @@ from eval_benchmarks.benchmark import FETCH, Described, PublishedValues
 from rag_zeval.files import locate
 from rag_zeval.judge.schema import LETTERS
 from rag_zeval.stages.config import Text, check_settings
-from rag_zeval.stages.yaml_file import read_yaml
+from rag_zeval.yaml_file import read_yaml
 
 SETS = Path(__file__).parent / "sets"
 SUFFIX = ".yaml"

@@ -14,6 +14,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from eval_benchmarks.datasets.wikieval import Wikieval
+from eval_benchmarks.output.curves import BLUE, RED
 from eval_benchmarks.trials import Trial, group_trials
 from experiments.arm_commands import read_experiment
 from experiments.paper import bench_runs
@@ -231,6 +232,18 @@ def test_a_difference_needs_scores_that_are_alike_the_more_the_smaller_it_is() -
         assert (one - other) / error == pytest.approx(1.96, abs=0.05)
 
 
+@pytest.mark.usefixtures("data")
+def test_the_small_profile_trains_no_judge_and_says_which_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TrainedJudges, "is_there", lambda self, name: False)
+    assert main(["profile=small", f"out_dir={tmp_path}", "dry_run=true"]) == 0
+    judges = TrainedJudges(settings("profile=small"))
+    assert judges.lacking("sft-ranker") == f"a model in arms.sft-ranker={judges.runs['sft-ranker'].model}"
+    assert judges.lacking("curriculum") == "a model in arms.curriculum=runs/train/small/model"
+    assert judges.ranker_rows() is None  # the rows of the cold start are not the ranker's
+
+
 def test_an_arm_without_a_model_says_so_and_gpus_that_are_not_there_train_nothing(tmp_path: Path) -> None:
     chosen = settings("profile=paper", "arms.best-only=nowhere")
     judges = TrainedJudges(chosen)
@@ -289,7 +302,7 @@ def test_table_7_counts_the_rankers_rows_without_training_it(tmp_path: Path, mon
     assert [line[2] for line in lines] == ["5", "-", "7", "-"] and lines[0][1] == "-"
 
 
-def test_densities_are_drawn_of_the_methods_measured_and_equal_scores_are_a_line(tmp_path: Path) -> None:
+def test_densities_are_drawn_of_the_methods_measured_and_equal_scores_are_a_line(tmp_path: Path, place: Any) -> None:
     (tmp_path / "wikieval").mkdir()
     rows = wikieval_rows(6, answer="a", poor_answer="p", ungrounded_answer="u")
     (tmp_path / "wikieval" / "w.jsonl").write_text(rows)
@@ -304,7 +317,7 @@ def test_densities_are_drawn_of_the_methods_measured_and_equal_scores_are_a_line
     [row, _] = [row for row in paper_rows(1) if (row.printed.method, row.model) == ("TruLens", "qwen-72b")]
     [scorer] = group_trials([Trial(benchmark, "trulens_groundedness", "m", "f", "i", None, scored)])
     image = score_densities([Line(row, scorer, ())])
-    assert image is not None and image.startswith(b"\x89PNG")
+    assert image is not None and place(image, RED) > place(image, BLUE)  # faithful answers are red and score higher
     assert score_densities([Line(row, None, ())]) is None
     assert panel_judge("TruLens", "qwen-72b", scorer, []) == "qwen-72b"
     assert panel_judge("TruLens", "qwen-72b", scorer, ["qwen-72b"]) == "mock judge in the place of qwen-72b"

@@ -94,7 +94,7 @@ def test_labels_of_one_side_or_of_another_file_are_refused() -> None:
     sides = [first[0], second[0]]
     comparisons = [compare_sides(*sides, "m", draws=100)]
     for sheets, said in (
-        ([sheet(first, 20, 0)], "one side only; draw and label a sheet of b"),
+        ([sheet(first, 20, 0)], "nothing of its errors on b: draw and label a sheet of b too"),
         ([sheet(first, 20, 0), sheet(second, 20, 0), sheet(other, 20, 0)], "c: was drawn from neither"),
         ([sheet(first, 20, 0), sheet(first, 20, 1), sheet(second, 20, 0)], "both of a"),
     ):
@@ -121,6 +121,8 @@ def test_the_commands_take_the_sheets_of_both_files(run: Any, result_row: Any, t
     assert re.search(r"corrected +┃ labels", shown) and "judge's taste" in shown
     assert "judge&#39;s taste" in (tmp_path / "page.html").read_text()
     assert run("gate", "old", "new").returncode == 1
-    done = run("gate", "old", "new", *sheets)
+    done = run("gate", "old", "new", *sheets, "--junit", "gate.xml", "--summary", "gate.md")
     assert done.returncode == 0 and "corrected by 60 labels" in done.stdout
+    assert "corrected by 60 labels" in (tmp_path / "gate.xml").read_text()
+    assert "| 60 labels |" in (tmp_path / "gate.md").read_text()
     assert run("compare", "old", "new", "--labels", "old.csv").returncode == 2

@@ -6,7 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from experiments.corrected_coverage import Setting, coverage, simulated
+from experiments.corrected_coverage import (
+    GRADES,
+    Grades,
+    Setting,
+    coverage,
+    error_rates,
+    judge_alone,
+    simulated,
+)
 from rag_zeval.audit.corrected_mean import (
     LabelledSample,
     best_power,
@@ -85,5 +93,13 @@ def test_claims_of_one_case_count_as_one_when_there_is_no_other() -> None:
 
 
 def test_intervals_hold_the_true_mean_where_the_judges_own_does_not() -> None:
-    found = coverage(Setting(0.9, 0.7, 0.5), labels=50, runs=200, seed=0)
-    assert found["corrected"][0] >= 0.93 and found["judge alone"][0] < 0.1
+    estimates = {"corrected": corrected_mean, "judge alone": judge_alone, "error rates": error_rates}
+    found = coverage(Setting(0.9, 0.7, 0.5), labels=50, runs=200, seed=0, estimates=estimates)
+    assert found["corrected"][0] >= 0.93 and found["error rates"][0] >= 0.93 and found["judge alone"][0] < 0.1
+
+
+@pytest.mark.parametrize("name", GRADES)
+def test_intervals_hold_the_mean_grade(name: str) -> None:
+    estimates = {"corrected": corrected_mean, "labels alone": labels_alone}
+    found = coverage(Grades(GRADES[name], 0.3), labels=25, runs=100, seed=0, estimates=estimates)
+    assert min(covers for covers, _ in found.values()) >= 0.93

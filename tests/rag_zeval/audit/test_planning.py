@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rag_zeval.audit.corrected_mean import corrected_mean, labelled_sample, labels_alone
-from rag_zeval.audit.planning import by_agreement, by_pilot, rows_needed
+from rag_zeval.audit.planning import by_agreement, by_pilot, chance_to_find, rows_needed
 from rag_zeval.audit.sheet import CLAIM, Item, Label, draw
 from rag_zeval.csv_files import sheet_rows
 
@@ -47,10 +47,21 @@ def test_what_all_rows_cannot_reach_is_said() -> None:
     assert found.rows is None and found.width > 0.05
 
 
+@pytest.mark.parametrize(("difference", "width"), [(0.08, 0.14), (0.1, 0.1), (0.15, 0.1)])
+def test_the_chance_to_find_a_difference_is_that_of_simulated_comparisons(difference: float, width: float) -> None:
+    """Of two means whose 95% intervals have this width: how often does the interval of their difference leave out 0?"""
+    spread = width / (2 * 1.96)
+    first, second = np.random.default_rng(0).normal([0.0, difference], spread, size=(100_000, 2)).T
+    assert np.mean(second - first > 1.96 * spread * 2**0.5) == pytest.approx(
+        chance_to_find(difference, width), abs=0.01
+    )
+
+
 def test_the_command_plans_and_draws_more_without_losing_a_label(write_results: Any, fill: Any, run: Any) -> None:
     results: Path = write_results(cases=150)
     shown = run("sample", results, "--width", 0.2).stdout
     planned = int(re.findall(r"corrected score │ (\d+) of", shown)[0])
+    assert "finds a true difference of 0.100 in 28%, 0.200 in 79%, 0.300 in 99% of cases" in shown
     assert not list(results.parent.glob("*.csv"))
     assert run("sample", results, "--n", planned // 2).returncode == 0
     sheet = results.parent / "sheet.csv"

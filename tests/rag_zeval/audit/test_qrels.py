@@ -1,6 +1,7 @@
 """Two qrels files, from their lines to kappas, against textbook formulas, scipy and ir-measures' reader."""
 
 import itertools
+import json
 import math
 import re
 from pathlib import Path
@@ -17,6 +18,8 @@ from scipy import stats
 from rag_zeval.audit.agreement import Measure, kappa, kendall, linear_kappa, quadratic_kappa, spearman
 from rag_zeval.audit.qrels import HIGHEST, Qrels, graded_pairs, read_qrels
 from rag_zeval.errors import InputError
+from rag_zeval.scripted_judge import ScriptedJudge
+from rag_zeval.text import text_id
 
 MEASURES: tuple[Measure, ...] = (kappa, linear_kappa, quadratic_kappa, kendall, spearman)
 GRADED = {"a": "14 Q0 doc#1_2 2\n", "b": "14 0 doc#1_3\t0\r\n", "c": "7 0 doc#1_2 3"}
@@ -118,3 +121,84 @@ def test_the_command_prints_coverage_intervals_and_the_matrix(run: Any, tmp_path
     refused = run("audit-qrels", "people", "judge")
     assert refused.returncode == 2
     assert refused.stderr == "error: people and judge: no pair of topic and document is graded in both files\n"
+
+
+def text_of(grade: int) -> str:
+    """A chunk that the rule-based judge gives this grade: it counts sentences."""
+    return " ".join(f"Ann has {n} cats." for n in range(grade))
+
+
+def test_grades_of_umbrela_become_qrels_that_trec_eval_and_our_commands_read(
+    run: Any, tmp_path: Path, literal_judge: ScriptedJudge
+) -> None:
+    grades = {"1": {"my notes.md#1": 1, "b": 3, "c": 2}, "two": {"b": 2, "d": 3}}
+    retrieved = {"old": grades, "new": {"1": {"e": 3, "c": 2}, "two": {"b": 2}}}
+    for system, of_case in retrieved.items():
+        rows = [
+            {"id": case, "question": f"What of {case}?", "answer": "Ann.", "system": system, "context_ids": [*of],
+             "contexts": [text_of(grade) for grade in of.values()]}
+            for case, of in of_case.items()
+        ]  # fmt: skip
+        (tmp_path / f"{system}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    asked = ["--scorers=umbrela,umbrela_precision_at_1,umbrela_ndcg_at_3", "--model", literal_judge.spec(), "--out=r"]
+    assert run("evaluate", "old.jsonl", "new.jsonl", *asked).returncode == 0
+    done = run("qrels", "r", "--out=judge.qrels")
+    assert (done.returncode, done.stderr) == (0, "") and "6 grades of 2 cases: judge.qrels" in done.stdout
+    assert read_qrels(tmp_path / "judge.qrels") == {
+        ("1", "my%20notes.md#1"): 1, ("1", "b"): 3, ("1", "c"): 2, ("1", "e"): 3, ("two", "b"): 2, ("two", "d"): 3
+    }  # fmt: skip
+
+    run_file = "".join(
+        f"{case} Q0 {id_.replace(' ', '%20')} {rank} {-rank} old\n"
+        for case, of in retrieved["old"].items()
+        for rank, id_ in enumerate(of, 1)
+    )
+    (tmp_path / "old.run").write_text(run_file)
+    measures = {"nDCG": ir_measures.nDCG @ 2, "recall": ir_measures.R(rel=2) @ 2, "MRR": ir_measures.RR(rel=2) @ 2}
+    theirs = ir_measures.calc_aggregate(
+        [*measures.values()],
+        ir_measures.read_trec_qrels(str(tmp_path / "judge.qrels")),
+        ir_measures.read_trec_run(str(tmp_path / "old.run")),
+    )
+    shown = run("retrieval", "old.jsonl", "--k=2", "--qrels=judge.qrels", "--relevant=2")
+    assert shown.returncode == 0, shown.stderr
+    for name, measure in measures.items():
+        assert re.search(rf"all +2 +{name} +{theirs[measure]:.3f} ", shown.stdout), (name, shown.stdout)
+    assert "6 pairs" in run("audit-qrels", "judge.qrels", "judge.qrels").stdout
+
+    (tmp_path / "old.jsonl").write_text(json.dumps({"id": "3", "context_ids": ["b"]}) + "\n")
+    refused = run("retrieval", "old.jsonl", "--qrels=judge.qrels")
+    assert refused.returncode == 2 and "old.jsonl:1: topic 3 has no grade of at least 1" in refused.stderr
+
+
+def test_what_has_no_id_or_no_grade_or_two_is_told(run: Any, tmp_path: Path, result_row: Any) -> None:
+    def judged(case: str, ids: list[str], grades: list[int] | None, **fields: Any) -> dict[str, Any]:
+        parts = {"answers": [{"grades": grades} if grades else {}]}
+        return result_row(case, "umbrela", 1.0 if grades else None, context_ids=ids, parts=parts, **fields)
+
+    def write(*rows: dict[str, Any]) -> None:
+        (tmp_path / "r").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    again = judged("a", ["x", "y"], [0, 3], id="again", systems=["other"])
+    write(judged("a", ["x", "y"], [2, 3]), again, judged("b", ["z"], None), judged("c", ["z"], [1]))
+    done = run("qrels", "r", "--out=q")
+    assert done.returncode == 0 and read_qrels(tmp_path / "q") == {("a", "x"): 2, ("a", "y"): 3, ("c", "z"): 1}
+    assert "1 cases have no grades" in done.stderr
+    assert "warning: 1 chunks have several grades, and the first is written; one of them is x of case a." in done.stderr
+    for rows, message in [
+        ([result_row("a", "rag_zeval", 1.0, parts={})], "r: the file has no grades"),
+        ([result_row("a", "umbrela", 2.0, parts={})], "r: row 'a|umbrela' has no context_ids"),
+        ([judged("a", ["x"], [11])], "r: row 'a|umbrela': field 'grades'"),
+    ]:
+        write(*rows)
+        refused = run("qrels", "r", "--out=q")
+        assert refused.returncode == 2 and refused.stderr.startswith(f"error: {message}"), refused.stderr
+        assert refused.stderr.count("\n") == 1
+
+
+def test_a_chunk_without_an_id_is_known_by_its_text(run: Any, tmp_path: Path, literal_judge: ScriptedJudge) -> None:
+    row = {"id": "1", "question": "What?", "answer": "Ann.", "contexts": [text_of(1), text_of(2)]}
+    (tmp_path / "a.jsonl").write_text(json.dumps(row) + "\n")
+    assert run("evaluate", "a.jsonl", "--scorers=umbrela", "--model", literal_judge.spec(), "--out=r").returncode == 0
+    assert run("qrels", "r", "--out=q").returncode == 0
+    assert read_qrels(tmp_path / "q") == {("1", text_id("c", text_of(grade))): grade for grade in (1, 2)}

@@ -58,16 +58,35 @@ def test_rows_are_judged_written_and_summed_up(evaluate: Run, endpoint: Any, rep
     write_rows(tmp_path / "in.jsonl", [row(n) for n in range(4)])
     done = evaluate("--html", "o.html")
     assert done.returncode == 0, done.stderr
-    found = {each["case"]: each for each in read_jsonl(tmp_path / "o.jsonl")}
+    found = {each["case"]: each for each in read_jsonl(tmp_path / "o.jsonl") if "case" in each}
     assert {id_: each["scores"] for id_, each in found.items()} == {
         "r0": [1.0, 1.0], "r1": [0.0, 0.0], "r2": [1.0, 1.0], "r3": [None, None]
     }  # fmt: skip
     assert found["r3"]["status"].startswith("failed: format") and found["r3"]["reply"] == "sorry"
     assert found["r0"]["trajectory"][0]["atomic_claims"][0]["grounding_evidence"] == ["It is so."]
     assert found["r0"]["variant"] == "paper" and found["r0"]["prompt_hash"] and found["r0"]["identity"]
-    for text in ("3 of 4 (75.0%)", "0.667", "failed: format", "28 in, 20 out"):
+    for text in ("3 of 4 (75.0%)", "0.667", "failed: format", "35 in, 25 out"):
         assert text in done.stdout
     assert (tmp_path / "o.html").read_text().count('\n{"case":"r') == 4
+
+
+def test_answers_pass_from_a_threshold_on(run: Run, tmp_path: Path) -> None:
+    answers = ["It takes 45 minutes.", "It takes 45 days.", "Nobody knows.", None]
+    rows = [{"question": f"q{n}?", "answer": one, "slice_tag": f"s{n % 2}"} for n, one in enumerate(answers)]
+    write_rows(tmp_path / "in.jsonl", [{**row, "truth": "45 minutes"} for row in rows])
+    line = ["evaluate", "in.jsonl", "--scorers=string_match,rouge_l", "--csv=scores.csv"]
+    done = run(*line, "--threshold=string_match=0.5")
+    assert done.returncode == 0, done.stderr
+    assert "2 of 3 (66.7%) pass 0.5" in done.stdout and "1 of 2 (50.0%) pass 0.5" in done.stdout
+    with open(tmp_path / "scores.csv", encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["string_match passes"] for row in rows] == ["yes", "yes", "no", ""]
+    assert "rouge_l@truth passes" not in rows[0]
+    assert "1 of 3 (33.3%) pass 0.6" in run(*line, "--threshold=string_match=0.6").stdout  # nothing is scored again
+    for bad in ("string_match", "string_match=high", "string_match=nan", "bleu=0.5", "rouge_l=0.5"):
+        refused = run(*line, f"--threshold={bad}")
+        said = f"error: --threshold {bad}: write METRIC=NUMBER with one of: string_match, rouge_l@truth"
+        assert refused.returncode == 2 and said in refused.stderr
 
 
 def test_bad_rows_stop_the_run_before_any_call(run: Run, endpoint: Any, tmp_path: Path) -> None:
@@ -258,12 +277,26 @@ def test_half_a_surrogate_is_a_good_id_and_text(evaluate: Run, endpoint: Any, re
     write_rows(tmp_path / "in.jsonl", [row(n, id=id_, **odd) for n, id_ in enumerate(ids)])
     done = evaluate("--trials", 2, "--html", "o.html")
     assert done.returncode == 0, done.stderr
-    rows = {each["id"]: each for each in read_jsonl(tmp_path / "o.jsonl")}
+    rows = {each["id"]: each for each in read_jsonl(tmp_path / "o.jsonl") if "case" in each}
     suffixes = ("|rag_zeval", "|rag_zeval#1")
     assert {(id_, each["case"]) for id_, each in rows.items()} == {(i + t, i) for i in ids for t in suffixes}
     assert rows["\ud83d|rag_zeval"]["scores"] == [1.0, 1.0]
+    asked = len(endpoint.requests)
     assert evaluate("--trials", 2, "--html", "o.html").returncode == 0
-    assert len(endpoint.requests) == 2 * 4 + 2  # the failed rows alone
+    assert {number(sent) for sent in endpoint.requests[asked:]} == {3}  # the failed rows alone
+
+
+@pytest.mark.parametrize(("faulty", "scored", "asked"), [(2, 10, 12), (3, 7, 10)])
+def test_a_few_unreadable_replies_are_asked_for_again_in_the_same_run(
+    faulty: int, scored: int, asked: int, evaluate: Run, endpoint: Any, reply_text: Any, tmp_path: Path
+) -> None:
+    def reply(request: Any) -> str:
+        first = sum(number(sent) == number(request) for sent in endpoint.requests) == 1
+        return "sorry" if first and number(request) < faulty else reply_text(2)
+
+    endpoint.replies = reply
+    write_rows(tmp_path / "in.jsonl", [row(n) for n in range(10)])
+    assert f"{scored} of 10" in evaluate().stdout and len(endpoint.requests) == asked
 
 
 def test_the_end_of_a_long_run_does_not_hold_its_rows(
@@ -295,10 +328,10 @@ def test_an_unreadable_reply_is_asked_again_also_with_a_cache(
     endpoint.replies = reply_text(2)
     again = evaluate(*options)
     assert "retrying 2 failed rows" in again.stderr and "4 of 4 (100.0%)" in again.stdout
-    assert "42 in, 30 out" in again.stdout  # 6 replies: those that nobody could read were paid for too
-    assert [number(sent) for sent in endpoint.requests[4:]] == [1, 1]
+    assert "56 in, 40 out" in again.stdout  # 8 replies: those that nobody could read were paid for too
+    assert [number(sent) for sent in endpoint.requests[6:]] == [1, 1]
     (tmp_path / "o.jsonl").unlink()
-    assert "4 of 4" in evaluate(*options).stdout and len(endpoint.requests) == 6  # and the good reply is kept
+    assert "4 of 4" in evaluate(*options).stdout and len(endpoint.requests) == 8  # and the good reply is kept
 
 
 def test_a_result_file_holds_one_run_only(evaluate: Run, endpoint: Any, tmp_path: Path) -> None:

@@ -51,9 +51,10 @@ def write_files(name: str, tmp_path: Path, judge: ScriptedJudge, run: Run) -> No
         tmp_path / "answers.csv", [{**case, **{field: json.dumps(case[field]) for field in lists}} for case in cases]
     )
     by = "both" if name == "failures" else "contexts"  # which wants to know what is correct, and what is supported
-    made = run("evaluate", "answers.csv", "--model", judge.spec(), "--against", by)
+    scorers = ["--scorers", "umbrela"] if name == "qrels" else []
+    made = run("evaluate", "answers.csv", "--model", judge.spec(), "--against", by, *scorers)
     assert made.returncode == 0, made.stderr
-    for version in ("old", "new"):
+    for version in ("old", "new", "run1", "run2", "run3"):
         (tmp_path / f"{version}.results.jsonl").write_bytes((tmp_path / "answers.results.jsonl").read_bytes())
     (tmp_path / "manuals").mkdir()
     for at, town in enumerate("ABCDEFGHIJKLMNOPQRST"):
@@ -62,7 +63,7 @@ def write_files(name: str, tmp_path: Path, judge: ScriptedJudge, run: Run) -> No
         (tmp_path / "manuals" / f"{town}.txt").write_text("\n\n".join([shire, *facts]))
     for qrels in ("people.qrels", "judge.qrels"):
         (tmp_path / qrels).write_text("".join(f"t{n % 3} 0 d{n} {n % 2}\n" for n in range(12)))
-    if name in ("audit", "keep-labels", "reuse-labels"):
+    if name in ("audit", "judge-card", "keep-labels", "reuse-labels"):
         write_labels(tmp_path, run)
     if name == "reuse-labels":
         assert run("keep-labels", "sheet.csv", "answers.results.jsonl", "--person", "ann").returncode == 0

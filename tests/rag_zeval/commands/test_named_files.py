@@ -30,7 +30,10 @@ LINES = {  # each command that writes files, with every option that names one
         "evaluate in.jsonl --scorers rouge_l --prices prices.json --out prices.json",
         f"{EVALUATE} --html x --csv x",
     ],
-    "report": ["report a.jsonl --html a.jsonl", "report figures/means.png --figures figures"],
+    "report": [
+        "report a.jsonl --html a.jsonl", "report figures/means.png --figures figures",
+        "report a.jsonl --labels doc.md --html doc.md", "report a.jsonl --labels x.csv --html x.csv.json",
+    ],
     "compare": [
         f"compare a.jsonl b.jsonl {more}"
         for more in ("--html a.jsonl", "--out b.jsonl", "--html x --out x", "--labels doc.md --out doc.md")
@@ -39,13 +42,20 @@ LINES = {  # each command that writes files, with every option that names one
         f"gate a.jsonl b.jsonl --junit {more}"
         for more in ("a.jsonl", "x --summary b.jsonl", "x --summary x", "doc.md --labels doc.md")
     ],
+    "dashboard": ["dashboard a.jsonl b.jsonl --html a.jsonl"],
     "failures": ["failures a.jsonl in.jsonl --out in.jsonl", "failures a.jsonl in.jsonl --out a.jsonl"],
+    "chunks": ["chunks doc.md --out doc.md"],
     "questions": [f"{QUESTIONS} --out {more}" for more in ("doc.md", "o.jsonl --cache doc.md", "x --cache x")],
     "collect": ["collect in.jsonl --url http://127.0.0.1:9/ --answer $.a --out in.jsonl"],
     "keep-labels": [f"keep-labels doc.md a.jsonl --person p --labels {file}" for file in ("doc.md", "a.jsonl")],
     "reuse-labels": [f"reuse-labels doc.md a.jsonl --out {file}" for file in ("doc.md", "a.jsonl")],
     "sample": [
         "sample a.jsonl --out a.jsonl", "sample x.csv.json --out x.csv", "sample a.jsonl --more doc.md --out doc.md"
+    ],
+    "audit": [f"audit x.csv a.jsonl {more}" for more in ("--csv a.jsonl", "--csv x.csv", "doc.md --csv doc.md")],
+    "judge-card": [
+        f"judge-card x.csv a.jsonl --prices prices.json --out {file}"
+        for file in ("a.jsonl", "x.csv.json", "prices.json")
     ],
 }  # fmt: skip
 WRITTEN = {"out", "html", "csv", "cache", "figures", "junit", "summary"}

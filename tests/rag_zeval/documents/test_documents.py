@@ -82,10 +82,10 @@ def test_what_cannot_be_meant_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "x.pdf").write_bytes(pdf("X"))
-    (tmp_path / "x.docx").write_bytes(b"x")
+    (tmp_path / "x.pptx").write_bytes(b"x")
     for paths, message in [
         (["gone.txt"], "gone.txt: no such file or folder"),
-        (["x.docx"], "x.docx: cannot be read as text; documents are files with one of .txt, .md"),
+        (["x.pptx"], "x.pptx: cannot be read as text; documents are files with one of .txt, .md"),
         (["a/x.pdf", "b/x.pdf"], "b/x.pdf: has the same name 'x.pdf' as .*a/x.pdf; give the folder"),
     ]:
         with pytest.raises(InputError, match=message):

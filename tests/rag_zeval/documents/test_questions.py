@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from rag_zeval.csv_files import sheet_rows
 from rag_zeval.documents.chunks import read_chunks
 from rag_zeval.documents.questions import ANSWERED, DUPLICATE, NO_QUESTION, NOT_VERBATIM
 from rag_zeval.files import Row, read_jsonl
@@ -80,6 +81,33 @@ def test_a_test_set_has_questions_of_every_kind_with_what_they_rest_on(
     before, asked_before = (tmp_path / "q.jsonl").read_bytes(), len(writer.requests)
     ask("q.jsonl", "--n=20")
     assert (tmp_path / "q.jsonl").read_bytes() == before and len(writer.requests) == asked_before
+
+
+def test_chunks_are_written_as_a_table_that_no_program_takes_for_formulas(docs: Path, run: Any, tmp_path: Path) -> None:
+    (docs / "list.md").write_text("=1+1\n- one; two")
+    (docs / "half.html").write_text("<p>Half a page <script>")
+    done = run("chunks", docs, "--out=chunks.csv")
+    assert done.returncode == 0 and done.stderr.startswith("left out: half.html: ends inside <script>")
+    assert done.stdout.splitlines()[1:] == ["chunks: chunks.csv"]
+    rows = [row for _, row in sheet_rows(tmp_path / "chunks.csv")]
+    assert rows == [vars(chunk) for chunk in read_chunks([docs])]
+    assert "'=1+1\n'- one; two" in (tmp_path / "chunks.csv").read_text()
+
+
+def test_so_many_questions_are_asked_about_every_chunk(docs: Path, writer: ScriptedJudge, ask: Any) -> None:
+    long = docs / "ferry-00.md"
+    long.write_text(" ".join(f"Pier {at} lies at {at + 70}." for at in range(9)))
+    words = ["--per-chunk=4", "--kinds=easy,unanswerable"]
+    done, rows = ask("q.jsonl", *words)
+    assert counted(done.stdout, "easy") == counted(done.stdout, "unanswerable") == 24
+    asked = Counter((row["slice_tag"], *row["documents"]) for row in rows)
+    assert set(asked.values()) == {2} and len(asked) == 2 * len([*docs.iterdir()])
+    before = len(writer.requests)
+    assert ask("q.jsonl", *words)[1] == rows and len(writer.requests) == before
+    _, rows = ask("s.jsonl", "--per-chunk=4", "--kinds=easy")  # ten chunks have three facts: that is no error
+    assert Counter(Counter(row["documents"][0] for row in rows).values()) == {3: 10, 4: 2}
+    both, _ = ask("q.jsonl", *words, "--n=3", status=2)
+    assert both.stderr.strip() == "error: --n and --per-chunk both say how many questions to write; remove one"
 
 
 def test_what_is_asked_about_and_what_not_is_told_before_anything_is_sent(docs: Path, run: Any, tmp_path: Path) -> None:

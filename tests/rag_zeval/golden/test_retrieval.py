@@ -13,39 +13,42 @@ from rag_zeval.golden.retrieval import MEASURES, Ranking, estimates, values
 from rag_zeval.statistics.bootstrap import mean_interval, share_interval
 
 IDS = st.sampled_from(["a", "b", "c", "d", "e", "f", "", "\0", "é"])
-RANKINGS = st.builds(Ranking, st.lists(IDS, max_size=10).map(tuple), st.frozensets(IDS, min_size=1), st.just(None))
+GRADES = st.integers(1, 3)
+RELEVANT = 2
+GOLD = st.builds(lambda gold, id_: {**gold, id_: RELEVANT}, st.dictionaries(IDS, GRADES, max_size=5), IDS)
+RANKINGS = st.builds(Ranking, st.lists(IDS, max_size=10).map(tuple), GOLD, st.just(None))
 
 
 def by_the_book(ranking: Ranking, measure: str, k: int) -> float:
     """Manning, Raghavan and Schütze 2008, chapter 8, of the first k; of a repeated id the first place counts."""
-    seen: set[str] = set()
-    relevant = []
-    for id_ in ranking.retrieved[:k]:
-        relevant.append(id_ in ranking.gold and id_ not in seen)
-        seen.add(id_)
+    first = {id_: ranking.retrieved.index(id_) for id_ in ranking.retrieved[:k]}
+    grades = [ranking.gold.get(id_, 0) * (first[id_] == at) for at, id_ in enumerate(ranking.retrieved[:k])]
+    relevant = [grade >= RELEVANT for grade in grades]
     ranks = [rank for rank, gold in enumerate(relevant, 1) if gold]
-    gain = [1 / math.log2(rank + 1) for rank in range(1, k + 1)]
+    everything = sum(grade >= RELEVANT for grade in ranking.gold.values())
+    best = sorted(ranking.gold.values(), reverse=True)[:k]
+    gain, most = (sum(grade / math.log2(rank + 1) for rank, grade in enumerate(of, 1)) for of in (grades, best))
     return {
         "hit rate": float(bool(ranks)),
-        "recall": len(ranks) / len(ranking.gold),
+        "recall": len(ranks) / everything,
         "precision": len(ranks) / k,
-        "nDCG": sum(gain[rank - 1] for rank in ranks) / sum(gain[: len(ranking.gold)]),
+        "nDCG": gain / most,
         "MRR": 1 / ranks[0] if ranks else 0.0,
-        "MAP": sum(sum(relevant[:rank]) / rank for rank in ranks) / len(ranking.gold),
+        "MAP": sum(sum(relevant[:rank]) / rank for rank in ranks) / everything,
     }[measure]
 
 
 @settings(max_examples=60)
 @given(st.lists(RANKINGS, min_size=1, max_size=4), st.sets(st.integers(1, 12), min_size=1, max_size=3))
 def test_the_measures_are_those_of_the_textbook(rankings: list[Ranking], ks: set[int]) -> None:
-    found = values(rankings, sorted(ks))
+    found = values(rankings, sorted(ks), RELEVANT)
     assert set(found) == {(measure, k) for measure in MEASURES for k in ks}
     for (measure, k), of_each in found.items():
         assert of_each == pytest.approx([by_the_book(ranking, measure, k) for ranking in rankings]), (measure, k)
 
 
 def test_a_mean_has_its_slice_its_n_and_the_interval_of_its_kind() -> None:
-    rankings = [Ranking(("a", "x"), frozenset("ab"), "s"), Ranking(("c", "d"), frozenset("cd"), None)]
+    rankings = [Ranking(("a", "x"), {"a": 1, "b": 1}, "s"), Ranking(("c", "d"), {"c": 1, "d": 1}, None)]
     found = {(one.slice_name, one.measure): one for one in estimates(rankings, [2])}
     both = found["all", "recall"]
     assert (both.n, both.value, both.interval) == (2, 0.75, mean_interval([[0.5], [1.0]]))

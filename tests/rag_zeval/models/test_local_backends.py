@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -218,6 +219,26 @@ def test_a_checkpoint_cannot_bring_code(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not a model transformers can load"):
         open_backend(str(tmp_path))
     assert not (tmp_path / "ran").exists()
+
+
+def test_vllm_gets_the_gpus_that_the_spec_names(tiny_model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def engine(**settings: Any) -> Any:
+        asked.append(settings)
+        if settings["tensor_parallel_size"] == 3:
+            raise ValueError("1 validation error for VllmConfig\n  Total number of attention heads (64) must be ...")
+        config = SimpleNamespace(max_model_len=WINDOW)
+        return SimpleNamespace(get_tokenizer=str, llm_engine=SimpleNamespace(model_config=config))
+
+    monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(LLM=engine))
+    one, four = (open_backend(f"vllm:{tiny_model}{on}") for on in ("", "@4"))
+    assert [of["tensor_parallel_size"] for of in asked] == [1, 4]
+    assert {of["model"] for of in asked} == {tiny_model}
+    assert one.identity == four.identity  # so rows and cached replies are kept when the number of GPUs changes
+    with pytest.raises(InputError, match=r"model 'vllm:.*': vLLM refuses it: 1 validation error") as refused:
+        open_backend(f"vllm:{tiny_model}@3")
+    assert len(refused.value.lines) == 1
 
 
 @pytest.mark.vllm

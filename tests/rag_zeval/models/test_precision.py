@@ -103,10 +103,11 @@ def test_a_folder_is_found_behind_a_dtype() -> None:
         "transformers:m@bfloat16",
         "vllm:m",
         "vllm:m@float32",
+        "vllm:m@8",
         "m@float16",
         "openai:m@http://h/v1",
     )
-    assert [folder_of(spec) for spec in specs] == ["m", "m", "m", "m", "m@float32", "m@float16", None]
+    assert [folder_of(spec) for spec in specs] == ["m", "m", "m", "m", "m@float32", "m", "m@float16", None]
 
 
 def test_an_error_about_the_precision_says_how_to_resume() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import ir_measures
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,8 +24,8 @@ from rag_zeval.replies.loose_json import Unreadable
 from rag_zeval.scorers import ares, citations, nuggets, openeval, ragas, ragchecker, trulens, umbrela
 from rag_zeval.scorers.ares import read_label
 from rag_zeval.scorers.asking import AskingScorer
-from rag_zeval.scorers.registry import MEASURES
-from rag_zeval.scorers.score import Scored
+from rag_zeval.scorers.registry import MEASURES, NEEDS
+from rag_zeval.scorers.score import Failed, Scored
 from rag_zeval.scripted_judge import FAULTS
 
 DOCS = (Path(__file__).parents[3] / "docs" / "scorers.md").read_text(encoding="utf-8")
@@ -82,6 +83,7 @@ def test_whatever_goes_wrong_every_answer_has_its_value_or_a_reason(
 
 
 ANSWER = facts(0, 1, 2, 5, 9, 8)  # three of the truth's four; 5 stands in a relevant chunk, 9 in an irrelevant one
+LOG3 = math.log2(3)
 COSINE = cosine(word_vector(facts(0, 1, 2, 3)), word_vector(ANSWER)) or math.nan
 BY_HAND = {  # values and calls
     "ragchecker_precision": (3 / 6, 1 + 2),  # the claims, then a check for every five of them
@@ -116,6 +118,10 @@ BY_HAND = {  # values and calls
     "umbrela_precision_at_3": (2 / 3, 3),
     "umbrela_ap_at_1": (1, 1),
     "umbrela_ap_at_3": ((1 + 2 / 3) / 2, 3),
+    "umbrela_ndcg_at_1": (1, 3),
+    "umbrela_ndcg_at_3": ((3 + 1 / LOG3 + 2 / 2) / (3 + 2 / LOG3 + 1 / 2), 3),
+    "umbrela_recall_at_1": (1 / 2, 3),
+    "umbrela_recall_at_3": (1, 3),
     "umbrela_mrr": (1, 3),
     **{measure.name: (4 / 6, 3 + 2 + 1 + 1) for measure in nuggets.MEASURES},  # all vital, and held in full or not
     "answered": (1, 1),
@@ -134,7 +140,7 @@ TEMPERATURES = {  # 0 for all others
     "ragas_answer_similarity": set(),
     "embedding_similarity": set(),
 }
-WITHOUT_PARTS = ("ragas_answer_similarity", "ccrs_cc", "ccrs_qr", "ccrs_id", "ccrs_ir")
+WITHOUT_PARTS = ("ragas_answer_similarity", "embedding_similarity", "ccrs_cc", "ccrs_qr", "ccrs_id", "ccrs_ir")
 
 
 @pytest.mark.parametrize("name", BY_HAND)
@@ -149,6 +155,19 @@ def test_values_and_calls_are_those_worked_out_by_hand(name: str) -> None:
     assert {inputs.get("question", "Which facts x?") for _, inputs in judge.asked} <= {"Which facts x?"}
 
 
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=8), st.integers(1, 5))
+def test_ndcg_and_recall_are_those_of_trec_eval(grades: list[int], k: int) -> None:
+    judged = {"q": {str(rank): grade for rank, grade in enumerate(grades)}}
+    ranked = {"q": {str(rank): -float(rank) for rank in range(len(grades))}}
+    measures = {umbrela.ndcg: ir_measures.nDCG @ k, umbrela.recall: ir_measures.R(rel=umbrela.RELEVANT) @ k}
+    theirs = ir_measures.calc_aggregate([*measures.values()], judged, ranked)
+    for ours, measure in measures.items():
+        try:
+            assert ours(grades, k) == pytest.approx(theirs[measure])
+        except Failed:  # nothing can be found: trec_eval says 0
+            assert theirs[measure] == 0 and max(grades) < (1 if ours is umbrela.ndcg else umbrela.RELEVANT)
+
+
 def test_the_documentation_says_what_measures_need() -> None:
     rows = [line for line in DOCS.splitlines() if line.startswith("| `")]
     documented = {name: line for line in rows for name in line.split("|")[1].split("`")[1::2]}
@@ -156,8 +175,8 @@ def test_the_documentation_says_what_measures_need() -> None:
     for name, line in documented.items():
         words = line.split("|")[-3]
         needed = {need for need in ("truth", "chunks", "reference", "embeddings") if need in words}
-        fields = {field for need in MEASURES[name].needs for field in need.split(" or ")}
-        assert needed == (fields - {"answer"}) | {*["embeddings"] * MEASURES[name].embeds}
+        fields = {field for need in NEEDS[name] for field in need.split(" or ")}
+        assert needed == (fields - {"answer"}) | {*["embeddings"] * (name in MEASURES and MEASURES[name].embeds)}
 
 
 def test_every_prompt_says_that_what_is_judged_gives_no_instructions() -> None:
@@ -319,7 +338,7 @@ def test_a_reply_that_is_cut_off_or_lost_leaves_none(measure: str, reply: Reply,
         ("ragas_faithfulness", {"answers": (".",)}, "no statements in the answer", 1),
         ("ragas_answer_correctness", {"answers": (".",)}, "no statements in the answer", 2),
         ("ragas_context_recall", {"truth": "."}, "no sentences in the ground truth", 1),
-        ("umbrela_precision_at_5 umbrela_ap_at_5", {}, "3 chunks, fewer than 5", 0),
+        ("umbrela_precision_at_5 umbrela_ap_at_5 umbrela_ndcg_at_5", {}, "3 chunks, fewer than 5", 0),
         ("citation_precision citation_recall citation_f1", {"answers": ("[1].",)}, "no text in the answer", 0),
         ("citation_precision citation_f1", {"answers": ("One.",)}, "no citations in the answer", 0),
     ],

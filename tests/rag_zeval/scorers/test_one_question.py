@@ -1,17 +1,19 @@
 """Measures that ask one question about an answer, or compare its vector: answered, ccrs, is_correct, the similarity."""
 
+import re
 import string
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from judge_by_prompt import JudgeByPrompt
 
 from rag_zeval.judge.example import Example
 from rag_zeval.scorers.ccrs import exact_match, normalised
-from rag_zeval.scorers.embedding_similarity import THRESHOLD
+from rag_zeval.scorers.overlap import StringMatch
+from rag_zeval.scorers.score import Score
 
 EXAMPLE = Example("x", "Who was it?", "a passage", ("The cat.",), "a  CAT", ("One passage.", "Another."))
 QUESTION, ANSWER, TRUTH = {"question": "Who was it?"}, {"answer": "The cat."}, {"ground_truth": "a  CAT"}
@@ -52,15 +54,25 @@ def test_each_is_one_call_about_its_own_inputs(
 
 
 @pytest.mark.parametrize(("truth", "source"), [("the truth", "the truth"), (None, "a passage")])
-@pytest.mark.parametrize(("angle", "decision"), [((4.0, 3.0), False), ((4.0, 2.9), True), ((-1.0, 0.0), False)])
-def test_similarity_is_the_cosine_and_the_decision_stands_beside_it(
-    truth: str | None, source: str, angle: tuple[float, float], decision: bool
-) -> None:
+@pytest.mark.parametrize("angle", [(4.0, 3.0), (-1.0, 0.0)])
+def test_similarity_is_the_cosine(truth: str | None, source: str, angle: tuple[float, float]) -> None:
     vectors = {"The cat.": angle, source: (1.0, 0.0)}
     scored = JudgeByPrompt({}).score("embedding_similarity", replace(EXAMPLE, truth=truth), vectors.__getitem__)
     x, y = angle
-    assert scored.values == (pytest.approx(x / (x * x + y * y) ** 0.5),)  # 4:3 is 0.8, which is not above it
-    assert scored.parts["answers"] == [{"threshold": THRESHOLD, "passes": decision}] and scored.calls == 2
+    assert scored.values == (pytest.approx(x / (x * x + y * y) ** 0.5),) and scored.calls == 2
+
+
+@given(WORDS, WORDS)
+@example("The ferry takes 45 minutes, and dogs are free.", "45 MINUTES")
+def test_a_string_matches_as_far_as_its_longest_run_of_words(answer: str, truth: str) -> None:
+    said, wanted = (re.findall("[a-zü0-9]+|[巴黎]", text.lower()) for text in (answer, truth))
+    runs = [wanted[at:end] for at in range(len(wanted)) for end in range(at, len(wanted) + 1)]
+    found = max((len(run) for run in runs if f" {' '.join(run)} " in f" {' '.join(said)} " or not run), default=0)
+    score = StringMatch()._score(replace(EXAMPLE, truth=truth, reference="?!"), answer)
+    if wanted:
+        assert score.value == found / len(wanted)
+    else:
+        assert score == Score(None, "failed: no word in the ground truth")
 
 
 @given(WORDS, WORDS)

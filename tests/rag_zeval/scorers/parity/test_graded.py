@@ -206,6 +206,7 @@ def test_consistency_is_the_originals() -> None:
 
 def test_every_measure_was_recorded() -> None:
     ours = {one.name for family in (umbrela, nuggets, citations, answered) for one in family.MEASURES}
+    ours -= {name for name in ours if name.startswith(("umbrela_ndcg", "umbrela_recall"))}  # it has neither
     assert {*RECORDED["open_rag_eval"].scores} == {*ours, "consistency"}
     assert {*RECORDED["nuggetizer"].scores} == {*UNWEIGHTED}
     assert {*RECORDED["trulens"].scores} == {measure.name for measure in trulens.MEASURES}

@@ -1,0 +1,215 @@
+"""Which metrics tell something: of the scores in result files, what a metric shows that others do not.
+
+After the analyses of CCRS (Muhamed 2025, arXiv:2506.20128): how many answers have the best value, how far metrics rank
+answers alike, and how many pairs of systems a metric tells apart.
+"""
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from rag_zeval.files import NONE, FieldTypes, Maybe, Row, check_fields, locate
+from rag_zeval.results import READ, Judged, ResultFile, over_trials, read_judged
+from rag_zeval.scorers.ccrs import CORRECTNESS, EXACT_MATCH_WEIGHT
+from rag_zeval.scorers.registry import best_value
+from rag_zeval.statistics.bootstrap import (
+    DRAWS,
+    Clusters,
+    Correlation,
+    Mask,
+    columns_of,
+    interval,
+    mean_interval,
+    share_interval,
+)
+from rag_zeval.statistics.discriminative_power import discriminative_power
+from rag_zeval.statistics.weighted_correlations import Floats
+
+MEAN, BEST, APART, TAU = "mean", "share at the best value", "pairs of systems told apart", "tau-b"
+SAME, DIFFERENCE = "same score", "difference of means"
+RECALL = "ccrs_ir"  # the metric that the paper finds the closest to answer correctness
+WEIGHTS = (0.0, 0.25, 0.5, EXACT_MATCH_WEIGHT, 1.0)  # of the exact match, in the ablation
+MOST = 1_000  # answers in a correlation: the time grows with the square
+RESAMPLES = DRAWS // 5
+ROUNDING = 1e-9  # scores closer than this are the same
+Key = tuple[str, str, str]  # case, system and answer
+Scores = Mapping[Key, float | None]
+OF_CORRECTNESS: FieldTypes = {"exact_match": bool, "judged": (int, float)}  # parts of an answer in `ccrs_ac`
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A number about a metric, or about two of them (or two judges of one).
+
+    value: None where it is undefined. interval: 95%. n: the answers (for pairs of systems: the pairs) that it is from.
+    """
+
+    what: str
+    metric: str
+    other: str
+    n: int
+    value: float | None
+    interval: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class ScoreColumns:
+    """The scores of each metric.
+
+    A metric of which files give the same answers other scores, or scores by another judge, is a column for each file.
+    judges: of such metrics, the names of their columns.
+    """
+
+    scores: Mapping[str, Scores]
+    judges: Mapping[str, Sequence[str]]
+
+
+def read_columns(paths: Sequence[Path], weight: float | None = None) -> ScoreColumns:
+    """The scores in result files. weight: of the exact match in `ccrs_ac`, computed anew; None: as it was judged.
+
+    Raises InputError for a file that is no result file.
+    """
+    by_metric: dict[str, dict[str, dict[Key, Judged]]] = defaultdict(dict)
+    for path in paths:
+        for one in read_judged(path) if weight is None else _weighed(path, weight):
+            by_metric[one.metric].setdefault(str(path), {})[one.case, one.system, one.answer] = one
+    columns: dict[str, Scores] = {}
+    judges: dict[str, list[str]] = {}
+    for metric, by_file in by_metric.items():
+        together: dict[Key, Judged] = {}
+        apart = False
+        for judged in by_file.values():
+            apart |= any(
+                key in together and (one.score, one.judge) != (together[key].score, together[key].judge)
+                for key, one in judged.items()
+            )
+            together |= judged
+        parts = {f"{metric} ({file})": judged for file, judged in by_file.items()} if apart else {metric: together}
+        columns |= {name: {key: one.score for key, one in judged.items()} for name, judged in parts.items()}
+        if apart:
+            judges[metric] = list(parts)
+    return ScoreColumns(columns, judges)
+
+
+def _weighed(path: Path, weight: float) -> list[Judged]:
+    """The answers of a file, those of `ccrs_ac` with another weight of the exact match."""
+
+    def rows() -> Iterator[Row]:
+        for row in ResultFile(path, {**READ, "parts": {"answers": Maybe((list, NONE))}}):
+            if row["metric"] == CORRECTNESS.name:
+                for at, score in enumerate(row["scores"]):
+                    if score is not None:
+                        with locate(f"{path}: row {row['id']!r}"):
+                            made_of = check_fields((row["parts"].get("answers") or {})[at], OF_CORRECTNESS)
+                        row["scores"][at] = weight * made_of["exact_match"] + (1 - weight) * made_of["judged"]
+            yield row
+
+    return over_trials(rows())
+
+
+def of_metric(name: str, scores: Scores) -> list[Finding]:
+    """Its mean, the share of answers with the best value, and how many pairs of systems it tells apart."""
+    known = {key: score for key, score in scores.items() if score is not None}
+    n = len(known)
+    if not n:
+        return [Finding(what, name, "", 0, None) for what in (MEAN, BEST)]
+    by_case: dict[str, list[float]] = defaultdict(list)
+    for (case, _, _), score in known.items():
+        by_case[case].append(score)
+    best = best_value(name.partition(" ")[0])
+    perfect = sum(abs(score - best) < ROUNDING for score in known.values())
+    bounds = mean_interval([*by_case.values()]) if len(by_case) > 1 else None
+    found = [
+        Finding(MEAN, name, "", n, sum(known.values()) / n, bounds),
+        Finding(BEST, name, "", n, perfect / n, share_interval(perfect, n)),
+    ]
+    by_system: dict[str, dict[str, float]] = defaultdict(dict)
+    for (case, system, _), score in known.items():
+        by_system[system][case] = score
+    if len(by_system) > 1:
+        share, pairs = discriminative_power(
+            {system: [of_case.get(case) for case in by_case] for system, of_case in by_system.items()}
+        )
+        found.append(Finding(APART, name, "", len(pairs), share))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class ClusteredCorrelation(Correlation):
+    """A correlation whose draws take all answers of a case together."""
+
+    clusters: Clusters
+
+    def draws(self, keep: Mask, weights: Floats) -> Floats:
+        return super().draws(keep, weights[:, columns_of(self, keep)])
+
+
+def correlation(first: str, second: str, columns: Mapping[str, Scores]) -> Finding:
+    """Kendall's tau-b of two metrics over the answers that both scored, with a bootstrap interval over cases.
+
+    If there are more than MOST answers, it is from as many whole cases, drawn at random, as have no more.
+    """
+    keys = _some([key for key, _, _ in _both(first, second, columns)])
+    x, y = (np.array([columns[name][key] for key in keys], dtype=float) for name in (first, second))
+    cases = np.unique(np.array([case for case, _, _ in keys]), return_inverse=True)[1]
+    tau, everything = ClusteredCorrelation("kendall", x, y[:, None], cases), np.ones(len(keys), dtype=bool)
+    value = tau.point(everything)
+    if np.isnan(value):
+        return Finding(TAU, first, second, len(keys), None)
+    bounds = interval(tau, everything, RESAMPLES, seed=0) if cases.max() else None
+    return Finding(TAU, first, second, len(keys), value, bounds)
+
+
+def _both(first: str, second: str, columns: Mapping[str, Scores]) -> list[tuple[Key, float, float]]:
+    """The answers that have both scores, and these."""
+    found = ((key, score, columns[second].get(key)) for key, score in columns[first].items())
+    return [(key, one, other) for key, one, other in found if one is not None and other is not None]
+
+
+def _some(keys: Sequence[Key]) -> Sequence[Key]:
+    if len(keys) <= MOST:
+        return keys
+    by_case: dict[str, list[Key]] = defaultdict(list)
+    for key in keys:
+        by_case[key[0]].append(key)
+    cases = list(by_case)
+    random.Random(0).shuffle(cases)
+    chosen: list[Key] = []
+    for case in cases:
+        if len(chosen) + len(by_case[case]) <= MOST:
+            chosen += by_case[case]
+    return chosen
+
+
+def of_judges(first: str, second: str, columns: Mapping[str, Scores]) -> list[Finding]:
+    """How far two judges agree on a metric: tau-b, the share of same scores, and by how much the second is higher."""
+    both = _both(first, second, columns)
+    if not both:
+        return []
+    by_case: dict[str, list[float]] = defaultdict(list)
+    for (case, _, _), one, other in both:
+        by_case[case].append(other - one)
+    same = sum(abs(one - other) < ROUNDING for _, one, other in both)
+    apart = sum(other - one for _, one, other in both) / len(both)
+    bounds = mean_interval([*by_case.values()]) if len(by_case) > 1 else None
+    return [
+        correlation(first, second, columns),
+        Finding(SAME, first, second, len(both), same / len(both), share_interval(same, len(both))),
+        Finding(DIFFERENCE, first, second, len(both), apart, bounds),
+    ]
+
+
+def weights_of_exact_match(paths: Sequence[Path]) -> Iterator[tuple[float, list[Finding]]]:
+    """What `ccrs_ac` would say with each of WEIGHTS, and its tau-b with RECALL; nothing if it is not one column."""
+    if CORRECTNESS.name not in read_columns(paths).scores:
+        return
+    for weight in WEIGHTS:
+        columns = read_columns(paths, weight).scores
+        found = of_metric(CORRECTNESS.name, columns[CORRECTNESS.name])
+        if RECALL in columns:
+            found.append(correlation(CORRECTNESS.name, RECALL, columns))
+        yield weight, found

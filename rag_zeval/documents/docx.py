@@ -1,0 +1,90 @@
+"""The text of a Word document (.docx), taken from its XML as it comes. No tree is built, so depth has no limit."""
+
+import io
+from collections import Counter
+from collections.abc import Callable
+from typing import NoReturn
+from xml.parsers import expat
+from zipfile import BadZipFile, ZipFile
+
+from rag_zeval.documents.html import PARAGRAPH, tidy
+from rag_zeval.errors import InputError
+
+CONTENTS = "[Content_Types].xml"  # the file of the archive that gives each part's type
+PARTS = ("document.main+xml", "footnotes+xml", "endnotes+xml")  # types of parts with text, in the order of reading
+UNSEEN = ("del", "moveFrom", "Fallback")  # what a tracked change removes, and the second form of what was read already
+BEFORE = {"br": "\n", "cr": "\n", "tab": " ", "ptab": " ", "noBreakHyphen": "-", "txbxContent": PARAGRAPH}
+AFTER = {"tr": PARAGRAPH, "tbl": PARAGRAPH, "txbxContent": PARAGRAPH}
+NOT_READ = {
+    "altChunk": "imported documents", "chart": "charts", "object": "embedded objects", "relIds": "diagrams",
+    "sym": "symbols of a font",
+}  # fmt: skip
+Attributes = dict[str, str]
+
+
+def word_text(content: bytes) -> tuple[str, list[str]]:
+    """The document's text, its paragraphs between blank lines, and what of it is not read, a line each.
+
+    A row of a table is a paragraph. Footnotes and endnotes follow the body. Tracked changes count as accepted.
+    Raises InputError for another kind of file, one with a password, and XML with a document type, whose entities could
+    swell.
+    """
+    try:
+        archive = ZipFile(io.BytesIO(content))
+    except BadZipFile as error:
+        raise InputError("needs a password, or is no Word document") from error
+    parts: dict[str, str] = {}
+    pieces: list[str] = []
+    not_read: dict[str, None] = {}
+    within: Counter[str] = Counter()  # the open elements, by name
+
+    def note(_: str, of: Attributes) -> None:
+        parts[of.get("ContentType", "").rpartition("wordprocessingml.")[2]] = of.get("PartName", "").lstrip("/")
+
+    def start(name: str, _: Attributes) -> None:
+        within[name] += 1
+        pieces.append(BEFORE.get(name, ""))
+        if name in NOT_READ:
+            not_read[f"has {NOT_READ[name]}, which are not read"] = None
+
+    def end(name: str) -> None:
+        within[name] -= 1
+        if name == "p":
+            pieces.append("\n" if within["tc"] else PARAGRAPH)
+        elif name == "tc":
+            pieces[-1] = " "  # for the end of its last paragraph
+        else:
+            pieces.append(AFTER.get(name, ""))
+
+    def text(written: str) -> None:
+        if within["t"] and not any(within[name] for name in UNSEEN):
+            pieces.append(written)
+
+    _parse(archive, CONTENTS, note)
+    if PARTS[0] not in parts:
+        raise InputError("is no Word document")
+    for part in PARTS:
+        if part in parts:
+            _parse(archive, parts[part], start, end, text)
+    return tidy("".join(pieces)), list(not_read)
+
+
+def _parse(
+    archive: ZipFile,
+    part: str,
+    start: Callable[[str, Attributes], None],
+    end: Callable[[str], None] = lambda _: None,
+    text: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Tell of each element of a part, by its name without namespace, and of the text between."""
+
+    def refuse(*_: object) -> NoReturn:
+        raise InputError(f"has a document type in {part}, which no Word document has")
+
+    parser = expat.ParserCreate(namespace_separator=" ")
+    parser.buffer_text = True
+    parser.StartDoctypeDeclHandler = refuse
+    parser.StartElementHandler = lambda name, of: start(name.rpartition(" ")[2], of)
+    parser.EndElementHandler = lambda name: end(name.rpartition(" ")[2])
+    parser.CharacterDataHandler = text
+    parser.Parse(archive.read(part), True)

@@ -1,0 +1,213 @@
+"""Versions of a system beside each other: what each scores, over all cases and by slice, and how that moved.
+
+A version's values are of all cases that it has. What moved since the version before is told by the cases of both, as
+`compare` does it. A value that a version lacks is missing, with the reason in a note, and never 0.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from rag_zeval.cases.case import ALL
+from rag_zeval.decisions.amounts import AMOUNTS, less_is_better
+from rag_zeval.decisions.comparison import compare_sides, estimate
+from rag_zeval.decisions.sides import Side, file_and_system, paired, read_side
+from rag_zeval.decisions.wording import ALPHA, print_line
+from rag_zeval.errors import InputError
+from rag_zeval.golden.golden_rows import by_slice
+from rag_zeval.golden.release_measures import with_measures
+from rag_zeval.progress import Progress
+from rag_zeval.results import Judged
+from rag_zeval.statistics.bootstrap import BootstrapEstimate
+from rag_zeval.terminal_tables import print_table
+from rag_zeval.text import one_line
+
+# The head of a column, and patterns of the names of metrics and measures that it may show, the best first.
+COLUMNS: Mapping[str, Sequence[str]] = {
+    "recall@5": ("recall@5",),
+    "faithfulness": ("rag_zeval(@contexts)?", ".*(faithful|grounded).*", ".+@contexts"),
+    "relevance": ("(?!.*context).*relevan.*", "ccrs_qr"),
+    "correctness": ("rag_zeval@truth", ".*correct.*", ".+@truth"),
+    "p95 latency (s)": ("latency_p95",),
+    "cost of 1,000 ($)": ("cost_per_1000",),
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column shows: `metric` is a metric or a measure (see `golden.release_measures`); "" if no file has one."""
+
+    head: str
+    metric: str
+
+    @property
+    def lower_is_better(self) -> bool:
+        return less_is_better(self.metric)
+
+    @property
+    def digits(self) -> int:
+        """How many decimal places its values are shown with."""
+        return 2 if self.metric in AMOUNTS else 3
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A version's value in a column and a slice, over the `scored` of its `cases`; None if none is scored.
+
+    moved: "better" or "worse" than the version before, beyond noise; "" if neither, or if that is unknown.
+    """
+
+    cases: int
+    scored: int
+    value: BootstrapEstimate | None
+    moved: str
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """cases: by slice, how many each version has. cells: by slice, version and column; what is missing has none.
+
+    Versions and columns are numbered from 0. notes: what is missing and why, and what else to know; a line each.
+    """
+
+    versions: Sequence[str]
+    columns: Sequence[Column]
+    cases: Mapping[str, Sequence[int]]
+    cells: Mapping[tuple[str, int, int], Cell]
+    notes: Sequence[str]
+
+    def missing(self, slice_tag: str, version: int, column: int) -> str:
+        """Why there is no value, in words; "" if there is one."""
+        cell = self.cells.get((slice_tag, version, column))
+        if not self.cases[slice_tag][version]:
+            return "no cases"
+        if cell is None:
+            return "not asked" if (ALL, version, column) in self.cells else "missing"
+        return "" if cell.value else f"none of {cell.cases} scored"
+
+
+def build_dashboard(specs: Sequence[str], metrics: Sequence[str] = ()) -> Dashboard:
+    """The dashboard of result files, the oldest version first. Each is `FILE` or `FILE#SYSTEM` (see `read_side`).
+
+    metrics: the metrics and measures to show; by default what the files have of COLUMNS. Raises InputError for a file
+    that cannot be read or is given twice, and for a metric that no file has.
+    """
+    if len(set(specs)) < len(specs):
+        raise InputError("dashboard: the same result file is given twice; remove one")
+    sides, versions = [read_side(spec) for spec in specs], _versions(specs)
+    columns = [Column(name, name) for name in dict.fromkeys(metrics)] or [
+        Column(head, _metric(sides, patterns)) for head, patterns in COLUMNS.items()
+    ]
+    notes = []
+    for column in columns:
+        lacking: dict[str, list[str]] = defaultdict(list)
+        for at, side in enumerate(sides):
+            reason = f"{column.head} ({column.metric or 'no such metric in any file'})"
+            try:
+                sides[at] = with_measures(side, [column.metric])
+            except InputError as error:
+                reason = str(error).removeprefix(f"{side.name}: ")
+            if column.metric not in sides[at].judged:
+                lacking[reason].append(versions[at])
+        if metrics and sum(map(len, lacking.values())) == len(sides):
+            raise InputError(f"--metric {column.metric}: no file has it. {sides[0].name} has: {_list(sides[0])}")
+        notes += [f"missing in {', '.join(names)}: {reason}" for reason, names in lacking.items()]
+    counted = [dict(by_slice(side.cases.values(), _slice)) for side in sides]
+    slices = [ALL, *sorted({tag for of_side in counted for tag in of_side} - {ALL})]
+    moved: list[dict[tuple[str, int], str]] = [{}]  # of each version
+    with Progress() as progress, progress.job("comparing versions", len(sides) - 1) as job:
+        for before, after in pairwise(zip(versions, sides, strict=True)):
+            moved.append(_moved(before, after, columns, notes))
+            job.advance()
+    cells = {}
+    for version, side in enumerate(sides):
+        for at, column in enumerate(columns):
+            judged = side.judged.get(column.metric, {}).values()
+            for tag, members in by_slice(judged, _slice) if judged else ():
+                scores = [one.score for one in members if one.score is not None]
+                value = estimate(scores, column.metric) if scores else None
+                cells[tag, version, at] = Cell(len(members), len(scores), value, moved[version].get((tag, at), ""))
+    cases = {tag: [len(of_side.get(tag, ())) for of_side in counted] for tag in slices}
+    return Dashboard(versions, columns, cases, cells, notes)
+
+
+def _list(side: Side) -> str:
+    return one_line(", ".join(side.judged))
+
+
+def _slice(judged: Judged) -> str | None:
+    return judged.slice_tag and _named(judged.slice_tag)
+
+
+def _named(tag: str) -> str:
+    """What a slice is called here: all cases have one of the names."""
+    return f"{ALL} (slice)" if tag == ALL else tag
+
+
+def _versions(specs: Sequence[str]) -> list[str]:
+    """Short names of the sides: those of their files. As they were given where short ones would be the same."""
+    named = [file_and_system(spec) for spec in specs]
+    short = [path.name.partition(".")[0] + (f"#{system}" if system else "") for path, system in named]
+    return short if len(set(short)) == len(short) and all(short) else [*specs]
+
+
+def _metric(sides: Sequence[Side], patterns: Sequence[str]) -> str:
+    """The metric that most sides have of those that match the first pattern that any does."""
+    for pattern in patterns:
+        counts = Counter(name for side in sides for name in side.judged if re.fullmatch(pattern, name))
+        if counts:
+            return counts.most_common(1)[0][0]
+    return patterns[0] if len(patterns) == 1 else ""  # a measure, which is computed
+
+
+def _moved(
+    before: tuple[str, Side], after: tuple[str, Side], columns: Sequence[Column], notes: list[str]
+) -> dict[tuple[str, int], str]:
+    """By slice and column, whether the second version is better or worse than the first, where that is not noise."""
+    versions = f"from {before[0]} to {after[0]}"
+    try:
+        first, second = paired([before[1], after[1]])
+    except InputError as error:
+        notes.append(f"{versions}: no change is shown: {error}")
+        return {}
+    if first.edited:
+        notes.append(f"{versions}: {len(first.edited)} cases were edited, and the change leaves them out")
+    found = {}
+    other_judge = []
+    for at, column in enumerate(columns):
+        if column.metric not in first.judged.keys() & second.judged.keys():
+            continue
+        comparison = compare_sides(first, second, column.metric)
+        if comparison.judges[0] != comparison.judges[1]:
+            other_judge.append(column.head)
+        slices = [(_named(one.slice_tag), one) for one in comparison.slices]
+        for tag, one in [(ALL, comparison.overall), *slices]:
+            if one.change and (one.p if one.p_holm is None else one.p_holm) <= ALPHA:
+                worse = (one.change.value > 0) == column.lower_is_better
+                found[tag, at] = "worse" if worse else "better"
+    if other_judge:
+        notes.append(f"{versions}: the judge or its prompt changed, which may have moved {', '.join(other_judge)}")
+    return found
+
+
+def print_dashboard(dashboard: Dashboard) -> None:
+    """Print a table of all slices and versions, and the notes."""
+    rows = []
+    for tag, counts in dashboard.cases.items():
+        for version, name in enumerate(dashboard.versions):
+            cells = [_text(dashboard, tag, version, at) for at in range(len(dashboard.columns))]
+            rows.append((tag, name, str(counts[version]), *cells))
+    print_table(("slice", "version", "cases", *(column.head for column in dashboard.columns)), rows)
+    for note in dashboard.notes:
+        print_line(note)
+
+
+def _text(dashboard: Dashboard, tag: str, version: int, column: int) -> str:
+    if missing := dashboard.missing(tag, version, column):
+        return missing
+    cell = dashboard.cells[tag, version, column]
+    assert cell.value is not None
+    part = f" ({cell.scored} of {cell.cases})" if cell.scored < cell.cases else ""
+    return f"{cell.value.value:.{dashboard.columns[column].digits}f}{part} {cell.moved}".strip()

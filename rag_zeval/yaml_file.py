@@ -1,0 +1,122 @@
+"""YAML that others wrote: plain values, without what makes a small file large or slow to read; and their checks."""
+
+import math
+from collections import Counter
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from rag_zeval.errors import InputError, nearest
+from rag_zeval.files import check_regular, locate, readable
+from rag_zeval.text import one_line
+
+Settings = TypeVar("Settings", bound=BaseModel)
+LARGEST = 1 << 20  # bytes of a file
+LONGEST_NUMBER = 300  # characters
+DEEPEST = 100  # brackets in brackets
+SHOWN = 200  # characters of a value in a message
+INT, FLOAT = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """Refuses aliases, of which ten lines can make a billion values, and numbers that are none or take minutes.
+
+    A key that is there twice is refused as well: YAML would drop its first value without a word.
+    """
+
+    def fetch_flow_collection_start(self, token: type[yaml.Token]) -> None:
+        if self.flow_level == DEEPEST:
+            raise yaml.YAMLError(f"brackets are nested more than {DEEPEST} deep")
+        super().fetch_flow_collection_start(token)
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("aliases (*name) are not read: write the value again")
+        node = super().compose_node(parent, index)
+        if isinstance(node, yaml.ScalarNode) and node.tag in (INT, FLOAT) and len(node.value) > LONGEST_NUMBER:
+            raise yaml.YAMLError(f"a number has more than {LONGEST_NUMBER} characters")
+        return node
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        keys = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
+        for key, count in keys.most_common(1):
+            if count > 1:
+                raise yaml.YAMLError(f"duplicate key '{key}': remove one")
+        return super().construct_mapping(node, deep)
+
+
+def _finite(loader: _PlainLoader, node: yaml.ScalarNode) -> float:
+    value: float = loader.construct_yaml_float(node)
+    if not math.isfinite(value):
+        raise yaml.YAMLError(f"{node.value} is not a number")
+    return value
+
+
+_PlainLoader.add_constructor(FLOAT, _finite)
+
+
+def read_yaml(path: str | Path) -> dict[str, Any]:
+    """The keys and values of a YAML file, as they are written.
+
+    Raises InputError, naming the file, for what is no YAML, has aliases or more than LARGEST bytes, or holds something
+    else than keys with values.
+    """
+    path = Path(path)
+    check_regular(path)
+    with readable(path), path.open("rb") as file:
+        content = file.read(LARGEST + 1)
+    try:
+        if len(content) > LARGEST:
+            raise ValueError(f"the file has more than {LARGEST:,} bytes")
+        values: Any = yaml.load(content.decode("utf-8"), _PlainLoader)
+    except (yaml.YAMLError, ValueError, ArithmeticError, RecursionError) as error:
+        raise InputError(f"{path}: cannot be read as YAML: {' '.join(str(error).split())[:200]}") from error
+    with locate(path):
+        if not isinstance(values, dict):
+            raise InputError(f"expected keys with values, found {type(values).__name__}")
+    return values
+
+
+def checked(kind: type[Settings], values: Any) -> Settings:
+    """The values as a model of pydantic's.
+
+    Raises InputError for the first value that does not fit: its key, what it must be, and what it is. Items of a list
+    are counted from 1. A field's description ends the sentence "must be ..."; without one, pydantic says what is wrong.
+    """
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise InputError(_first_fault(kind, error)) from error
+
+
+def _first_fault(kind: type[BaseModel], error: ValidationError) -> str:
+    faults = error.errors(include_url=False)
+    first = next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])  # `rule` for `rules`
+    keys, wanted, part = [], None, kind
+    for key in first["loc"]:
+        if isinstance(key, int) and get_origin(part) is list and hasattr(get_args(part)[0], "model_fields"):
+            keys.append(str(key + 1))
+            part = get_args(part)[0]
+            continue
+        fields = getattr(part, "model_fields", {})
+        if first["type"] == "extra_forbidden" and fields and key not in fields:
+            name = ".".join([*keys, str(key)])
+            return f"unknown key '{name}'{nearest(str(key), fields)}; the keys are {', '.join(fields)}"
+        field = fields.get(key)
+        if field is None:  # a place within the value
+            break
+        keys.append(str(key))
+        wanted, part = field.description, field.annotation
+    name, value = ".".join(keys), first["input"]
+    if first["type"] == "value_error":
+        own = first["ctx"]["error"]
+        return f"{name}: {own}" if name else str(own)  # a check of several keys names them itself
+    if wanted and get_origin(part) is list:  # a text in its place may be a URL with a key: not shown
+        return f"{name}: must be {wanted}"
+    if first["type"] == "missing":
+        return f"{name}: is missing; it must be {wanted}" if wanted else f"{name}: {first['msg']}"
+    shown = "null" if value is None else one_line(str(value)[:SHOWN]) or "nothing"
+    return f"{name}: {f'must be {wanted}' if wanted else first['msg']}, found {shown}"

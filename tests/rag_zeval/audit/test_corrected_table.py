@@ -1,0 +1,89 @@
+"""The corrected means of systems and slices, as Python, the command, its CSV and the page show them."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lxml import html
+
+from rag_zeval import corrected_scores, read_judged
+from rag_zeval.audit.corrected_table import HEADS, means_by_group
+from rag_zeval.audit.sheet import CLAIM, Item, Label
+from rag_zeval.csv_files import sheet_rows
+from rag_zeval.errors import InputError
+from rag_zeval.files import json_line
+
+
+@pytest.fixture
+def labelled(result_row: Any, fill: Any, run: Any, tmp_path: Path) -> Path:
+    """Results of two systems, of which people accept all claims of the first and none of the second; the sheet."""
+    verdicts, rows = random.Random(3), []
+    for case in range(40):
+        held = [verdicts.random() < 0.6 for _ in range(4)]
+        trajectory = [
+            {"id": letter, "atomic_claims": [
+                {"claim": f"{name} {case} {at}", "is_supported": held[at], "grounding_evidence": [], "analysis": "x"}
+                for at in places
+            ]}
+            for letter, name, places in (("A", "yes", (0, 1)), ("B", "no", (2, 3)))
+        ]  # fmt: skip
+        scores = [sum(held[:2]) / 2, sum(held[2:]) / 2]
+        told = {"trajectory": trajectory, "systems": ["<b>", "=new"], "answers": ["a", "b"], "scores": scores,
+                "statuses": ["ok"] * 2, "slice_tag": "ab"[case % 2]}  # fmt: skip
+        cost = {"calls": 1, "cached": 0, "prompt_tokens": None, "completion_tokens": None, "seconds": 1, "parts": {}}
+        rows.append({**result_row(str(case), "m", 0.0, **told), **cost, "reply": None})
+    (tmp_path / "r.jsonl").write_bytes(b"".join(map(json_line, rows)))
+    assert run("sample", "r.jsonl", "--n", 100).returncode == 0
+    claims = {row["id"]: row["claim"] for _, row in sheet_rows(tmp_path / "sheet.csv")}
+    said = iter(claims[row["id"]].partition(" ")[0] for _, row in sheet_rows(tmp_path / "sheet.csv"))
+    fill(tmp_path / "sheet.csv", tmp_path / "r.jsonl", lambda score: next(said))
+    return tmp_path / "sheet.csv"
+
+
+def test_every_output_has_the_means_of_all_systems_and_slices(labelled: Path, run: Any) -> None:
+    results = labelled.parent / "r.jsonl"
+    means = corrected_scores(read_judged(results), labelled)
+    assert [one.answers for one in means] == ["all", "system: <b>", "system: =new", "slice: a", "slice: b"]
+    everything, first, second = (one.corrected for one in means[:3])
+    assert first.value and second.value and first.value > 0.9 and second.value < 0.1
+    assert everything.interval and everything.interval[0] < 0.5 < everything.interval[1]
+
+    done = run("audit", labelled, results, "--csv", "means.csv")
+    for one in means:
+        assert all(cell in done.stdout for cell in one.cells)
+    rows = [row for _, row in sheet_rows(labelled.parent / "means.csv")]
+    assert [(row["answers"], int(row["labels"])) for row in rows] == [(one.answers, one.corrected.n) for one in means]
+    numbers = [float(rows[0][name]) for name in ("judge", "corrected", "corrected low", "corrected high")]
+    assert numbers == [means[0].judge, everything.value, *everything.interval]
+    assert rows[1]["specificity"] == ""  # people reject none of its claims
+
+    assert run("report", results, "--html", "p.html", "--labels", labelled).returncode == 0
+    [section] = html.fromstring((labelled.parent / "p.html").read_text()).xpath("//section[h2/@id='corrected']")
+    assert [[cell.text_content() for cell in row] for row in section.xpath(".//tbody/tr")] == [
+        one.cells for one in means
+    ]
+    assert [cell.text_content() for cell in section.xpath(".//th[@scope='col']")] == ["m", *HEADS[1:]]
+
+
+def test_a_sheet_of_other_answers_is_refused(labelled: Path, run: Any) -> None:
+    with pytest.raises(InputError, match="is not in these results"):
+        corrected_scores(read_judged(labelled.parent / "r.jsonl")[:10], labelled)
+    assert run("report", "r.jsonl", "--figures", "x", "--labels", labelled).returncode == 2
+
+
+def test_why_the_error_rates_give_another_mean_is_said() -> None:
+    """The labelled claims that the judge passes are of long answers: of these claims few count, of all most do."""
+    passed = [bool(at % 2) or at >= 40 for at in range(400)]
+    items = [
+        Item(f"r{at}", str(at), "(none)", "", (), "", "", float(one), "", 0.1 if one and at < 40 else 1.0)
+        for at, one in enumerate(passed)
+    ]
+    labels = {f"r{at}": Label(float(at % 2 if at % 10 > 1 else 1 - at % 2), "", "") for at in range(40)}
+    [found] = means_by_group({"all": items}, labels, CLAIM)
+    assert found.error_rates and found.corrected.interval
+    assert (found.error_rates.mean.value or 0) > found.corrected.interval[1]
+    [rates, why] = found.notes
+    assert rates.startswith("sensitivity 0.") and "0.655 on the labelled claims and 0.948 on all" in why
+    [alike] = means_by_group({"all": items[:40]}, labels, CLAIM)
+    assert alike.difference is None and len(alike.notes) == 1
