@@ -101,10 +101,11 @@ def _weighed(path: Path, weight: float) -> list[Judged]:
     def rows() -> Iterator[Row]:
         for row in ResultFile(path, {**READ, "parts": {"answers": Maybe((list, NONE))}}):
             if row["metric"] == CORRECTNESS.name:
+                made_of_each = row["parts"].get("answers") or []
                 for at, score in enumerate(row["scores"]):
                     if score is not None:
                         with locate(f"{path}: row {row['id']!r}"):
-                            made_of = check_fields((row["parts"].get("answers") or {})[at], OF_CORRECTNESS)
+                            made_of = check_fields([*made_of_each[at:], {}][0], OF_CORRECTNESS)
                         row["scores"][at] = weight * made_of["exact_match"] + (1 - weight) * made_of["judged"]
             yield row
 

@@ -122,10 +122,12 @@ def test_answers_of_several_systems_are_one_metric(run: Any, tmp_path: Path, res
 
 
 def test_what_cannot_be_meant_is_one_line(files: None, run: Any, tmp_path: Path, result_row: Any) -> None:
-    write(tmp_path / "old", [result_row("1", "ccrs_ac", 0.3, parts={"answers": [{"judged": 1}]})])
+    for name, made_of in {"old": [{"judged": 1}], "older": None}.items():
+        write(tmp_path / name, [result_row("1", "ccrs_ac", 0.3, parts={"answers": made_of})])
     for words, message in [
         (["a", "--exact-match-weight=2"], "--exact-match-weight is 2, but must be from 0 to 1"),
         (["old"], "old: row '1|ccrs_ac': field 'exact_match' is missing"),
+        (["older"], "older: row '1|ccrs_ac': field 'exact_match' is missing"),
         (["a", "--html=a"], "--html a is the same file as INPUT"),
     ]:
         refused = run("metrics", *words)
