@@ -22,8 +22,8 @@ READ: FieldTypes = {  # what other commands read of a row; files of older versio
     "reference": str, "answers": [str], "scores": [NUMBER_OR_NONE], "statuses": [str], "status": str,
     "trajectory": TRAJECTORY, "latency_s": NUMBER_OR_NONE, "reference_kind": Maybe(TEXT_OR_NONE),
     "chunks": Maybe([str]), "identity": Maybe(TEXT_OR_NONE), "prompt_hash": Maybe(TEXT_OR_NONE),
-    "golden": Maybe({str: str}), "context_ids": Maybe([str]), "gold_chunk_ids": Maybe([str]),
-    "cost": Maybe(NUMBER_OR_NONE),
+    "golden": Maybe({str: str}), "retrieved": Maybe([str]), "gold_chunk_ids": Maybe([str]),
+    "cost_usd": Maybe(NUMBER_OR_NONE),
 }  # fmt: skip
 SHOWN: FieldTypes = {  # what a report shows of it
     **READ, "reply": TEXT_OR_NONE, "parts": {"answers": Maybe((list, NONE)), "pieces": Maybe(list)}, "calls": COUNT,
@@ -77,8 +77,8 @@ def result_row(id_: str, case: Case, example: Example, scorer: Scorer, scored: S
         "bounded": scored.bounded,
         "seconds": scored.seconds,
         "latency_s": case.latency_s,
-        "cost": case.cost,
-        "context_ids": case.context_ids,
+        "cost_usd": case.cost_usd,
+        "retrieved": case.context_ids,
         "gold_chunk_ids": case.gold_chunk_ids,
         "golden": case.golden,
         **made_by,
@@ -177,9 +177,9 @@ class Judged:
         judge: The model and the prompt that gave the score.
         reference_kind: "truth", "contexts" or "reference"; None if unknown, or if there is none.
         chunks: The retrieved contexts that the metric used beside the reference.
-        context_ids: The ids of the retrieved contexts, best first.
+        retrieved: The ids of the retrieved contexts, best first, as the input gives them.
         gold_chunk_ids: Those of the chunks that hold the answer.
-        cost: What the answer cost, in dollars; None if the input does not say.
+        cost_usd: What the answer cost, in dollars; None if the input does not say.
         golden: A hash of each text that fixes the case (see `Case.golden`); empty in files of earlier versions.
     """
 
@@ -197,9 +197,9 @@ class Judged:
     judge: str | None = None
     reference_kind: str | None = None
     chunks: tuple[str, ...] = ()
-    context_ids: tuple[str, ...] = ()
+    retrieved: tuple[str, ...] = ()
     gold_chunk_ids: tuple[str, ...] = ()
-    cost: float | None = None
+    cost_usd: float | None = None
     golden: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -243,8 +243,8 @@ def _judged(row: Row) -> Iterator[Judged]:
         yield Judged(
             row["case"], row["question"], row["slice_tag"], system, row["metric"], answer, row["reference"], score,
             status, claims, row["latency_s"], ", prompt ".join(made_by) or None, row.get("reference_kind"),
-            tuple(row.get("chunks", ())), tuple(row.get("context_ids", ())), tuple(row.get("gold_chunk_ids", ())),
-            row.get("cost"), row.get("golden", {}),
+            tuple(row.get("chunks", ())), tuple(row.get("retrieved", ())), tuple(row.get("gold_chunk_ids", ())),
+            row.get("cost_usd"), row.get("golden", {}),
         )  # fmt: skip
 
 

@@ -21,8 +21,8 @@ class Case:
     answers: text by system; judged together, by one reference. contexts: retrieved chunks, best first, and
     `context_ids` theirs. truth: the true answer. reference: the text to judge by, where the file itself says which.
     gold_chunk_ids: the chunks that hold the answer. latency_s: seconds that the system took. unanswered: for systems
-    without an answer, whose text is "", why: "no answer", or more, such as "no answer: HTTP 429: slow down". cost: what
-    the system's answer cost, in dollars.
+    without an answer, whose text is "", why: "no answer", or more, such as "no answer: HTTP 429: slow down".
+    cost_usd: what the system's answer cost.
     """
 
     id: str
@@ -36,7 +36,7 @@ class Case:
     gold_chunk_ids: tuple[str, ...] = ()
     latency_s: float | None = None
     unanswered: Mapping[str, str] = field(default_factory=dict)
-    cost: float | None = None
+    cost_usd: float | None = None
 
     @property
     def golden(self) -> dict[str, str]:

@@ -25,7 +25,7 @@ FIELDS: Mapping[str, str] = {
     "context_ids": "ids of the retrieved contexts",
     "gold_chunk_ids": "ids of the gold chunks",
     "latency_s": "latency in seconds",
-    "cost": "cost in dollars",
+    "cost_usd": "cost in dollars",
     "run": "run of a query",
 }
 
@@ -62,7 +62,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     ),
     "gold_chunk_ids": ("gold_chunk_id", "reference_context_id", "gold_id", "gold_doc_id", "relevant_doc_id"),
     "latency_s": ("latency_s", "latency_seconds", "latency_sec"),
-    "cost": ("cost", "cost_usd", "total_cost"),
+    "cost_usd": ("cost_usd", "cost_dollar", "total_cost_usd"),
 }  # fmt: skip
 
 # What an object that is one chunk calls its text, and its id. LangChain: page_content; LlamaIndex, RAGChecker, DPR:

@@ -255,7 +255,7 @@ class _Reader:
             read("gold_chunk_ids", as_ids),
             read("latency_s", _amount),
             unanswered,
-            read("cost", _amount),
+            read("cost_usd", _amount),
         )
         return replace(case, id=self._id(read("id", as_id), case, columns, row, place))
 

@@ -105,7 +105,7 @@ def gate(
         ),
     ],
     b: Annotated[
-        str | None, typer.Argument(metavar="[B]", help="The new version, named in the same way.", show_default=False)
+        str | None, typer.Argument(metavar="B", help="The new version, named in the same way.", show_default=False)
     ] = None,
     max_drop: Annotated[
         list[str],

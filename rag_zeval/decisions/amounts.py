@@ -3,7 +3,7 @@
 from rag_zeval.scorers.registry import lower_is_better
 
 P95 = "latency_p95"
-AMOUNTS = {"latency_mean": ("latency_s", 1), P95: ("latency_s", 1), "cost_per_1000": ("cost", 1000)}  # field, times
+AMOUNTS = {"latency_mean": ("latency_s", 1), P95: ("latency_s", 1), "cost_per_1000": ("cost_usd", 1000)}  # field, times
 PERCENTILES = {P95: 0.95}  # of all other metrics the mean is taken
 
 

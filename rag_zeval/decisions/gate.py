@@ -178,7 +178,8 @@ def bar_checks(
         said = f"{shown(found)}, n = {len(scores)}"
         if outcome == "passed" and (found.low < bar.value if bar.least else found.high > bar.value):
             outcome, said = "warning", f"{said}: the interval goes beyond the bar"
-        checks.append(GateCheck(bar.metric, name, outcome, said))
+        of_b = Difference(ALL, len(scores), None, found, None, None, 1.0)
+        checks.append(GateCheck(bar.metric, name, outcome, said, of_b))
     return list(dict.fromkeys(checks))  # two bars of a metric share its coverage
 
 
@@ -244,17 +245,17 @@ def _drop(
     limit, single = (limits.max_drop, limits.drops) if overall else (limits.slice_max_drop, limits.slice_drops)
     limit = single.get(comparison.metric, limit) * (before if comparison.metric in AMOUNTS else 1)
     counted = f"n = {difference.n}" if difference.labels is None else f"corrected by {difference.labels} labels"
-    seen = f"B - A is {shown(difference.change, '+.3f')}, {counted}, p {shown_p(p)}"
+    seen = f"B - A is {shown(difference.change, '+.3f')}, {counted}"
     if worse <= limit + ROUNDING:
-        outcome, reason = "passed", f"not worse by more than {limit:.3g}: {seen}"
+        outcome, reason = "passed", f"not worse by more than {limit:.3g}: {seen}, p {shown_p(p)}"
     elif p <= ALPHA:
-        outcome, reason = "failed", f"worse by more than {limit:.3g}, and this is not noise: {seen}"
+        outcome, reason = "failed", f"worse by more than {limit:.3g}, and this is not noise: {seen}, p {shown_p(p)}"
     elif evidence <= ALPHA:
         rest = "" if difference.p_apart is None else ", compared with the other cases"
-        said = f"and this is hardly noise{rest} (one-sided p {shown_p(evidence)})"
-        outcome, reason = "warning", f"worse by more than {limit:.3g}, {said}: {seen}"
+        said = f"and this is hardly noise{rest}: {seen}, one-sided p {shown_p(evidence)}"
+        outcome, reason = "warning", f"worse by more than {limit:.3g}, {said}"
     else:
-        outcome, reason = "unclear", f"worse by more than {limit:.3g}, which could be noise: {seen}"
+        outcome, reason = "unclear", f"worse by more than {limit:.3g}, which could be noise: {seen}, p {shown_p(p)}"
         if difference.sd is not None:
             needed = cases_needed(difference.sd, worse, ALPHA / tests)
             reason += f"; about {needed} cases would tell a drop of {worse:.3f} from noise"

@@ -48,7 +48,7 @@ def _measured(side: Side, name: str) -> dict[str, Judged]:
     else:
         needs = "the columns context_ids and gold_chunk_ids"
         cases = {case: one for case, one in _judged(side, kind).items() if one.gold_chunk_ids}
-        there = {case: one for case, one in cases.items() if one.context_ids}
+        there = {case: one for case, one in cases.items() if one.retrieved}
         known = _joint(there, int(k)) if kind == JOINT else _ranked(there, RETRIEVAL[kind], int(k))
         scores = {case: known.get(case) for case in cases}
     if all(score is None for score in scores.values()):
@@ -76,13 +76,13 @@ def _judged(side: Side, kind: str) -> Mapping[str, Judged]:
 
 
 def _ranked(cases: Mapping[str, Judged], measure: str, k: int) -> dict[str, float]:
-    rankings = [Ranking(one.context_ids, dict.fromkeys(one.gold_chunk_ids, 1), None) for one in cases.values()]
+    rankings = [Ranking(one.retrieved, dict.fromkeys(one.gold_chunk_ids, 1), None) for one in cases.values()]
     return dict(zip(cases, values(rankings, [k])[measure, k], strict=True)) if cases else {}
 
 
 def _joint(cases: Mapping[str, Judged], k: int) -> dict[str, float]:
     return {
-        case: float(one.score >= SUPPORTED_FROM and not set(one.gold_chunk_ids).isdisjoint(one.context_ids[:k]))
+        case: float(one.score >= SUPPORTED_FROM and not set(one.gold_chunk_ids).isdisjoint(one.retrieved[:k]))
         for case, one in cases.items()
         if one.score is not None
     }

@@ -131,14 +131,14 @@ def test_limits_of_single_metrics_and_shares_of_seconds(side: Any) -> None:
 
 
 def test_every_number_of_a_release_can_be_gated(run: Any, write_results: Any, tmp_path: Path) -> None:
-    told = {"latency_s": 1.0, "cost": 0.002, "context_ids": ["c", "gold"], "gold_chunk_ids": ["gold"]}
+    told = {"latency_s": 1.0, "cost_usd": 0.002, "retrieved": ["c", "gold"], "gold_chunk_ids": ["gold"]}
     scored = {"rag_zeval@contexts": {f"{SLICES[at % 4]}:{at}": 1.0 for at in range(40)}}
     write_results("a.jsonl", scored, **told)
     names = ["recall@2", "ndcg@2", "latency_p95", "latency_mean", "cost_per_1000", "retrieved_and_supported@2"]
     asked = [word for name in names for word in ("--metric", name)]
     same = run("gate", "a.jsonl", "a.jsonl", *asked)
     assert same.returncode == 0 and same.stdout.count("passed ") == 6 * len(names)
-    write_results("b.jsonl", scored, **(told | {"latency_s": 3.0, "cost": 0.003, "context_ids": ["c", "d"]}))
+    write_results("b.jsonl", scored, **(told | {"latency_s": 3.0, "cost_usd": 0.003, "retrieved": ["c", "d"]}))
     worse = run("gate", "a.jsonl", "b.jsonl", *asked)
     assert worse.returncode == 1
     for name, change in zip(names, ("-1.000", "-0.631", "+2.000", "+2.000", "+1.000", "-1.000"), strict=True):
@@ -153,7 +153,7 @@ def test_a_case_without_what_a_measure_needs_has_no_score(side: Any) -> None:
     cases = side({"1": 0.4, "2": 0.6, "3": 0.6, "4": None, "no gold": 1.0}, "rag_zeval")
     ids = {"1": ["g"], "2": ["g"], "3": [], "4": ["g"], "no gold": ["g"]}
     judged = {
-        case: replace(one, context_ids=tuple(ids[case]), gold_chunk_ids=() if case == "no gold" else ("g", "h"))
+        case: replace(one, retrieved=tuple(ids[case]), gold_chunk_ids=() if case == "no gold" else ("g", "h"))
         for case, one in cases.judged["rag_zeval"].items()
     }
     found = with_measures(
@@ -172,6 +172,7 @@ def test_a_first_release_is_held_against_bars(run: Any, write_results: Any, tmp_
         assert f"{outcome}  m, at least {bar}: 0.900 [0.826, 0.945], n = 100" in shown.stdout  # Wilson's
         assert "passed   latency_p95, at most 2: 1.500 [1.500, 1.500], n = 100" in shown.stdout
         assert "m, coverage: B: 100 of 100" in shown.stdout and (tmp_path / "b.md").read_text().count("\nB: ") == 1
+        assert "| 100 | – | 1.500 [1.500, 1.500] | – | – |" in (tmp_path / "b.md").read_text()
         assert run("gate", "b.jsonl", "--min", f"m={bar}", "--strict").returncode == int(outcome != "passed ")
     with_baseline = run("gate", "b.jsonl", "b.jsonl", "--min", "m=0.95", "--junit", "x.xml")
     assert with_baseline.returncode == 1 and with_baseline.stdout.splitlines()[2].startswith(

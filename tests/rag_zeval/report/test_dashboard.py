@@ -31,7 +31,7 @@ def rows_of(version: int, result_row: Any) -> Rows:
         fields = {"slice_tag": tag, "latency_s": rng.uniform(1, 2), "systems": ["rag"], "identity": "the judge"}
         if version > 1:
             gold = [] if tag == "unanswerable" else ["b", "z"]
-            fields |= {"context_ids": ["a", "b", "c"], "gold_chunk_ids": gold, "cost": rng.uniform(0.001, 0.002)}
+            fields |= {"retrieved": ["a", "b", "c"], "gold_chunk_ids": gold, "cost_usd": rng.uniform(0.001, 0.002)}
             fields |= {"golden": golden_hashes(f"Question {n}?", truth, gold)}
         for metric in METRICS.values():
             score = 0.5 + (n % 7) / 20 - 0.4 * (version == 4 and tag == "billing")
@@ -63,7 +63,7 @@ def test_each_number_is_that_of_its_rows_and_what_lacks_is_missing(files: list[s
             }  # fmt: skip
             expected["recall@5"] = 0.5 if version and tag != "unanswerable" else None
             expected["p95 latency (s)"] = np.quantile([row["latency_s"] for row in cases], 0.95)
-            expected["cost of 1,000 ($)"] = 1000 * np.mean([row["cost"] for row in cases]) if version else None
+            expected["cost of 1,000 ($)"] = 1000 * np.mean([row["cost_usd"] for row in cases]) if version else None
             assert found.cases[tag][version] == len(cases)
             for head, value in expected.items():
                 cell, missing = (
