@@ -116,7 +116,8 @@ def _draw(ax: Any, runs: Sequence[Curves], name: str, smoothing: int, colour: st
 
 
 def _said(seeds: int, smoothing: int) -> str:
-    return f"mean of {seeds} seeds, band: their range; moving average over {smoothing} steps of one K"
+    of_seeds = f"mean of {seeds} seeds, band: their range" if seeds > 1 else "one seed"
+    return f"{of_seeds}; moving average over {smoothing} steps of one K"
 
 
 def _tables(

@@ -82,10 +82,12 @@ def fill_tables(plan: TablesPlan) -> int:
     notes = [*_mocked(plan), *_other_judges(plan), *failures]
     case = judged_example(lines, plan.settings.example)
     if case is None and {1, 2} & set(lines):
-        notes.append("Figures 6, 7 (cases.html): need an example that RAG-Zeval of 7B judged, trained and not")
+        notes.append("Figures 6, 7 (cases.html): need an example that qwen-7b judged both before and after training")
+    if 7 in plan.settings.tables and not plan.judges.ranker_data.is_file():
+        notes.append(f"Table 7: our own counts need {plan.judges.ranker_data}")
     figures = draw_figures(lines, plan)
-    page = write_page(plan, lines, [*notes, *figures.open], figures.drawn, case)
-    counts = [f"{cells} cells: {reason}" for reason, cells in count(lines).items()]
+    page = write_page(plan, lines, [*notes, *figures.notes], figures.drawn, case)
+    counts = [f"{cells} cells: {reason}" for reason, cells in count(lines).items()] if lines else []
     show(open_console(), all_tables(plan, lines, intervals=False), counts)
     print(f"page: {page}")
     return 1 if failures else 0
@@ -93,7 +95,8 @@ def fill_tables(plan: TablesPlan) -> int:
 
 def _mocked(plan: TablesPlan) -> list[str]:
     names = ", ".join(plan.settings.mocked)
-    return [f"{names}: the rule-based mock judge stands in, which is not a model"] if names else []
+    said = "the rule-based mock judge stands in. It is not a model: its values only show what the tables look like"
+    return [f"{names}: {said}"] if names else []
 
 
 def _other_judges(plan: TablesPlan) -> list[str]:

@@ -141,7 +141,8 @@ def lacking(row: PaperRow, settings: PaperSettings, judges: TrainedJudges) -> st
         names = judges.of_arm[row.arm]
         known = judges.world(names[0])
         if known != there.world:
-            return f"a judge of {there.world or 'real words'}: this profile's knows {known or 'real words'} alone"
+            wanted, own = (f"the {world} world" if world else "real questions" for world in (there.world, known))
+            return f"a judge trained on {wanted}: this profile's knows only {own}"
         return next(filter(None, map(judges.lacking, names)), None)
     if row.model is not None:
         spec = settings.spec(row.model)

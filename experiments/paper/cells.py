@@ -80,7 +80,7 @@ def _value(row: PaperRow, one: ScorerTrials) -> float:
 def _cell(one: ScorerTrials, name: str, printed: float | None, bootstrap: Bootstrap) -> Cell:
     metric = one.metrics.get(name)
     if metric is None or not metric.values:
-        return Cell(name, printed, open="not defined on what was scored")
+        return Cell(name, printed, open="not defined: no pair has scores, or all differences are the same")
     low, high = interval(metric.statistic, metric.scored, bootstrap.draws, bootstrap.seed) or (None, None)
     return Cell(name, printed, metric.value, low, high, metric.n, len(one.trials))
 

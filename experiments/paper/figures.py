@@ -11,6 +11,7 @@ from eval_benchmarks.output.curves import BLUE, RED, Curves, by_step, png, read_
 from eval_benchmarks.output.densities import draw_density
 from eval_benchmarks.trials import ScorerTrials
 from experiments.arm_report import grounding_figure, reward_figure
+from experiments.arm_results import read_results
 from experiments.dynamics.entailment import SPECS, entailment_by_step, open_scorer
 from experiments.paper.bench_runs import TablesPlan
 from experiments.paper.cells import Line
@@ -30,29 +31,31 @@ JUDGES = ("RAG-Zeval w/o RL", "RAG-Zeval")  # of Figures 6 and 7, both of 7B
 
 
 class PaperFigures(NamedTuple):
-    """PNG by title, and a line for each figure, or part of one, that could not be drawn."""
+    """PNG by title; and a line for each figure, or part of one, that could not be drawn or shows other runs."""
 
     drawn: dict[str, bytes]
-    open: list[str]
+    notes: list[str]
 
 
 def draw_figures(lines: Mapping[int, Sequence[Line]], plan: TablesPlan) -> PaperFigures:
     """Figure 2 of Table 1's rows, and Figures 3 and 4 of the arms that were trained, as far as they are there."""
-    drawn, missing, judges = dict[str, bytes](), list[str](), plan.judges
+    drawn, notes, judges = dict[str, bytes](), list[str](), plan.judges
     if image := score_densities(lines.get(1, ()), plan.settings.mocked):
         drawn[FIGURE_2] = image
     elif 1 in lines:
-        missing.append(f"Figure 2: needs one of {', '.join(map(', '.join, PANELS))} in Table 1")
+        notes.append(f"Figure 2: needs one of {', '.join(map(', '.join, PANELS))} in Table 1")
     curves = {arm: of for arm in CURRICULA if (of := judges.curves(arm))}
     if TRAINED in curves:
         measured, reason = with_entailment(judges, plan.settings.entailment)
         drawn[FIGURE_3] = grounding_figure(measured or curves[TRAINED], SMOOTHING)
-        missing += [f"Figure 3 has no entailment: {reason}"] if reason else []
+        notes += [f"Figure 3 has no entailment: {reason}"] if reason else []
     if curves:
         drawn[FIGURE_4] = reward_figure(curves, SMOOTHING)
+        if any(read_results(judges.experiment)[arm] for arm in curves):
+            notes.append(f"Figure 4: of the trainings whose result files are in {judges.experiment.results}")
     else:
-        missing.append("Figures 3, 4: need an arm that was trained here, or its results")
-    return PaperFigures(drawn, missing)
+        notes.append("Figures 3, 4: need an arm that was trained here, or its results")
+    return PaperFigures(drawn, notes)
 
 
 def with_entailment(judges: TrainedJudges, spec: str | None) -> tuple[list[Curves], str | None]:

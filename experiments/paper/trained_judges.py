@@ -69,18 +69,23 @@ class TrainedJudges:
         """The judges of an arm that have the log of their training here."""
         return [name for name in self.of_arm[arm] if attempt_files(self.folder(name) / "metrics")]
 
+    @property
+    def ranker_data(self) -> Path:
+        """The file that the ranker's rows are counted from: the counts of its training, else the answers."""
+        counts = self.folder(RANKER) / "data" / "counts.json"
+        return self.experiment.responses if self.runs[RANKER].commands and not counts.is_file() else counts
+
     def ranker_rows(self) -> Sequence[Row] | None:
         """What the ranker learns from, by number of candidates: as it was trained, else as the answers there give it.
 
-        None if there are no answers. Raises InputError if they are too few.
+        None if neither is there. Raises InputError if they are too few.
         """
-        run = self.runs[RANKER]
-        counts = self.folder(RANKER) / "data" / "counts.json"
-        if counts.is_file():
-            return list(read_json(counts)["stages"])
-        if not run.commands or not self.experiment.responses.is_file():
+        source = self.ranker_data
+        if not source.is_file():
             return None
-        settings = read_settings(SFTSettings, load_config("sft", run.commands[-1].words))
+        if source != self.experiment.responses:
+            return list(read_json(source)["stages"])
+        settings = read_settings(SFTSettings, load_config("sft", self.runs[RANKER].commands[-1].words))
         questions, _ = read_questions(settings.responses, settings.alphas)
         return draw_lessons(settings, questions, flag_questions(questions, settings.rows, settings.answer_filter))[1]
 

@@ -50,7 +50,15 @@ def words(out: Path, **changed: object) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def no_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether or not this machine has the environments of the original packages; the data are read anew."""
+    """Whether or not this machine has the environments of the original packages, or judges trained in runs/; the data
+    are read anew.
+    """
+    there = TrainedJudges.is_there
+    monkeypatch.setattr(
+        TrainedJudges,
+        "is_there",
+        lambda self, name: "runs" not in Path(self.runs[name].model).parts and there(self, name),
+    )
     bench_runs._benchmark.cache_clear()
     monkeypatch.setattr("eval_benchmarks.originals.packages.ROOT", tmp_path)
 
@@ -92,7 +100,7 @@ def test_cells_are_measured_or_say_what_they_need_and_nothing_is_run_twice(
     assert "needs an environment of its own: `make .venv-parity-trulens/.ready`" in needs
     assert "needs models.gpt-4o: a judge" in needs and "needs models.ada-002: a model of sentence vectors" in needs
     page = (out / "index.html").read_text()
-    assert "qwen-72b: the rule-based mock judge stands in, which is not a model" in page
+    assert "qwen-72b: the rule-based mock judge stands in. It is not a model" in page
     assert "script" not in read_tags(page).seen and (out / "tables.tex").read_text().count("\\begin{longtable}") == 5
     tables = (out / "tables.md").read_bytes()
     assert first.count("bench: ") == 2 and main(asked) == 0
@@ -233,10 +241,7 @@ def test_a_difference_needs_scores_that_are_alike_the_more_the_smaller_it_is() -
 
 
 @pytest.mark.usefixtures("data")
-def test_the_small_profile_trains_no_judge_and_says_which_it_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(TrainedJudges, "is_there", lambda self, name: False)
+def test_the_small_profile_trains_no_judge_and_says_which_it_needs(tmp_path: Path) -> None:
     assert main(["profile=small", f"out_dir={tmp_path}", "dry_run=true"]) == 0
     judges = TrainedJudges(settings("profile=small"))
     assert judges.lacking("sft-ranker") == f"a model in arms.sft-ranker={judges.runs['sft-ranker'].model}"
@@ -281,6 +286,9 @@ def test_table_7_counts_the_rankers_rows_without_training_it(tmp_path: Path, mon
         "experiments.paper.trained_judges.read_experiment",
         lambda config: read_experiment(OmegaConf.merge(config, place)),  # type: ignore[arg-type]
     )
+    assert main(words(tmp_path / "paper", tables="[7]")) == 0
+    needed = tmp_path / "answers" / "responses.jsonl"
+    assert f"Table 7: our own counts need {needed}" in (tmp_path / "paper" / "tables.md").read_text()
     judges = TrainedJudges(settings())
     assert judges.ranker_rows() is None
     alphas, rows = (0, -0.5, -1, -1.4), []
