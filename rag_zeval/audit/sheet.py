@@ -154,8 +154,11 @@ def draw_more(
 
     Each new row comes from the stratum where it shrinks the interval of the mean most, by the spread of its labels so
     far (Neyman allocation: Cochran 1977, Sampling Techniques, section 5.5). Within a stratum old and new rows together
-    are a simple random sample, so each has the probability rows / items of the stratum.
+    are a simple random sample, so each has the probability rows / items of the stratum. Raises InputError for a sheet
+    of kept labels, whose rows were drawn from other strata.
     """
+    if plan.strata:
+        raise InputError("--more: this sheet was made of kept labels; `rag-zeval reuse-labels --n` adds rows to it")
     random, drawn = Random(seed), []
     strata = strata_of(items)
     old = {name: [item for item in stratum if item.id in plan.probabilities] for name, stratum in strata.items()}

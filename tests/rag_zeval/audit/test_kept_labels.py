@@ -12,7 +12,7 @@ import pytest
 
 from rag_zeval.audit.corrected_mean import corrected_mean, labelled_sample, mean_of_labels
 from rag_zeval.audit.kept_labels import ADJUDICATED, keep, read_kept, reuse, text_keys
-from rag_zeval.audit.sheet import Item, Label, draw, draw_more, read_items, read_labels, read_plan
+from rag_zeval.audit.sheet import Item, Label, SheetPlan, draw, draw_more, read_items, read_labels, read_plan
 from rag_zeval.errors import InputError
 from rag_zeval.files import json_line, read_jsonl
 
@@ -94,8 +94,8 @@ def test_more_rows_of_the_same_draw_are_kept_and_equal_texts_are_several(tmp_pat
     assert [key for key in text_keys(twins) if "#" in key] == [f"{text_keys(twins)[0]}#2"]
     drawn = draw(twins, 10, 0)
     keep(path, twins, "answer", labelled(drawn), "ann")
-    plan = type("Plan", (), {"probabilities": {item.id: p for item, p in drawn}})
-    more = draw_more(twins, plan, labelled(drawn), 5, 1)  # type: ignore[arg-type]
+    plan = SheetPlan("m", "answer", {item.id: probability for item, probability in drawn})
+    more = draw_more(twins, plan, labelled(drawn), 5, 1)
     added = keep(path, twins, "answer", labelled(more), "ann")
     assert (added.new, added.outside, len(added.kept.draws)) == (5, 0, 1)
 
@@ -137,6 +137,8 @@ def test_a_new_run_is_audited_without_new_work(run: Any, write_results: Any, fil
             run("reuse-labels", "labels.jsonl", "new.jsonl", "--person", name, "--out", f"{name}.csv").returncode == 0
         )
     assert "kappa with the first person, on the 60 rows" in run("audit", "ann.csv", "new.jsonl", "bob.csv").stdout
+    refused = run("sample", "new.jsonl", "--more", "ann.csv", "--out", "more.csv")
+    assert refused.returncode == 2 and "--more: this sheet was made of kept labels" in refused.stderr
     few = read_labels(tmp_path / "ann.csv", read_plan(tmp_path / "ann.csv"))
     assert sum(label.stands_for or 0 for label in few.values()) == pytest.approx(
         len(read_items(results, "claim").items)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from rag_zeval import evaluate
-from rag_zeval.cases.case import Case, CaseSet
+from rag_zeval.cases.case import Case, CaseSet, edited
 from rag_zeval.cases.reading import read_cases
 from rag_zeval.errors import InputError
 from rag_zeval.evaluation.metrics import Judges, check_needs
@@ -171,6 +171,16 @@ def test_a_sample_is_drawn_within_slices_and_stays_when_the_set_grows() -> None:
     after = drawn({"a": 101, "b": 20, "c": 1}, 24)
     assert len(before - after) <= 1
     assert len(drawn({"a": 9, "b": 9, "c": 9}, 2)) == 2  # fewer than slices
+
+
+def test_a_row_keeps_what_comparisons_and_gates_need_of_its_case() -> None:
+    more = {"cost_usd": "0.25", "latency_s": 2, "context_ids": ["a", 7], "gold_chunk_ids": ["7"]}
+    [plain], [full] = (evaluate([{**rows(1)[0], **one}], scorers="bleu", against="truth") for one in ({}, more))
+    assert (full.cost_usd, full.latency_s, full.retrieved, full.gold_chunk_ids) == (0.25, 2.0, ("a", "7"), ("7",))
+    assert (plain.cost_usd, plain.retrieved, plain.gold_chunk_ids) == (None, (), ())
+    assert edited(plain.golden, full.golden) == [] and set(full.golden) - set(plain.golden) == {"gold_chunk_ids"}
+    [other] = evaluate([{**rows(1)[0], "truth": "Else."}], scorers="bleu", against="truth")
+    assert edited(full.golden, other.golden) == ["truth"]
 
 
 def test_python_gives_what_the_command_gives(
