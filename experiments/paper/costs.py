@@ -35,7 +35,7 @@ TRAINING_HEADS = ("run", "model", "there", "verl's checks", "steps", "hours", "G
 HOURS = (
     f"hours on GPUs: the paper's {PAPER_HOURS} on {PAPER_GPUS} GPUs for {PAPER_STEPS} steps, scaled by rollouts and "
     "parameters; a row of the ranker counts as a rollout, which is too many. On a CPU: as measured in the experiment's "
-    "result files, all stages together"
+    "result files, all stages together. Steps '-': a ranker that takes all rows its answers give"
 )
 
 
