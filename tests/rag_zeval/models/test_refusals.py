@@ -212,7 +212,7 @@ def test_a_prompt_that_does_not_fit_fails_alone_and_says_so(run: Any, endpoint: 
         file.write(json.dumps(long) + "\n" + json.dumps(longer) + "\n")
     judge = endpoint.replies = RuledJudge([window])
     assert run("evaluate", "in.jsonl", "--model", endpoint.spec(), "--out", "o.jsonl").returncode == 0
-    rows = {row["case"]: row for row in read_jsonl(tmp_path / "o.jsonl")}
+    rows = {row["case"]: row for row in read_jsonl(tmp_path / "o.jsonl") if "case" in row}
     failed = {id_: row for id_, row in rows.items() if row["scores"] == [None]}
     assert set(failed) == {"long", "longer"} and len(rows) == ROWS + 2
     for row in failed.values():
