@@ -14,6 +14,7 @@ from typing import Any
 from commands import Ended, new_folder, run_command, write_rows
 from findings import Findings
 
+from rag_zeval import cli
 from rag_zeval.literal_judge import literal_reply
 from rag_zeval.scripted_judge import ScriptedJudge
 
@@ -31,10 +32,7 @@ ANSWER = {"result": {"answer": "Zürich → 東京"}, "docs": [{"id": "ß", "tex
 
 
 Runner = Callable[[str, str, Path], Ended]  # of a command's words, in a mode, in a folder
-NAMED = (
-    "evaluate report serve-report compare gate questions collect check-set retrieval failures sample audit audit-qrels "
-    "qrels metrics consistency mock-judge serve smoke"
-)
+NAMED = [name for group in cli.COMMANDS.values() for name in group]
 STAGES = (
     "eval_benchmarks eval_benchmarks.compare eval_benchmarks.datasets.download synthesize train train.sft experiments "
     "experiments.run_report"
@@ -53,6 +51,11 @@ COMMANDS = {  # {made} is a folder of files that are made first
     "gate that fails": "rag_zeval gate {made}/a.results {made}/worse.results --junit=junit.xml --summary=summary.md",
     "sample": "rag_zeval sample {made}/a.results --metric=rag_zeval@contexts --out=sheet.csv",
     "audit": "rag_zeval audit {made}/sheet.csv {made}/a.results",
+    "judge-card": "rag_zeval judge-card {made}/sheet.csv {made}/a.results --out=karte.md",
+    "keep-labels": "rag_zeval keep-labels {made}/sheet.csv {made}/a.results --person=ann --labels=ł.jsonl",
+    "reuse-labels": "rag_zeval reuse-labels {made}/labels.jsonl {made}/b.results --metric=rag_zeval@contexts",
+    "dashboard": "rag_zeval dashboard {made}/a.results {made}/worse.results --html=seite.html",
+    "chunks": "rag_zeval chunks {made}/docs --out=stücke.csv",
     "audit-qrels": "rag_zeval audit-qrels {made}/qrels {made}/qrels",
     "retrieval": "rag_zeval retrieval {made}/a.jsonl",
     "failures": "rag_zeval failures {made}/a.results {made}/a.jsonl --out=klassen.jsonl",
@@ -67,13 +70,14 @@ COMMANDS = {  # {made} is a folder of files that are made first
     "smoke": "rag_zeval smoke {model}",
     "no such file": "rag_zeval gate {made}/süß {made}/b.results",
     "no such option": "rag_zeval gate --größe",
-    **{f"{name} --help": f"rag_zeval {name} --help" for name in NAMED.split()},
+    **{f"{name} --help": f"rag_zeval {name} --help" for name in NAMED},
     "bench": f"{BENCH} out_dir=out",
     "bench compare": "eval_benchmarks.compare {made}/bench bleu rouge_l",
     "bench, a wrong key": "eval_benchmarks größe=1",
     **{f"{stage} --help": f"{stage} --help" for stage in STAGES.split()},
 }
-TIMED = ("evaluate", "questions", "collect", "smoke", "bench")  # these write seconds: their files are never the same
+# These write seconds, which are never the same, or names of files, which the C locale reads otherwise.
+TIMED = ("evaluate", "questions", "chunks", "collect", "smoke", "bench")
 
 
 def _facts(n: int, right: int) -> dict[str, Any]:
@@ -130,6 +134,9 @@ class Campaign(Findings):
             self._undisturbed(evaluate)
         self._undisturbed("rag_zeval sample {made}/a.results --metric=rag_zeval@contexts --out={made}/sheet.csv --n=12")
         self._label(made / "sheet.csv")
+        self._undisturbed(
+            "rag_zeval keep-labels {made}/sheet.csv {made}/a.results --person=ann --labels={made}/labels.jsonl"
+        )
         if self._run is in_a_process:
             self._undisturbed(f"{BENCH} out_dir={{made}}/bench")
 
