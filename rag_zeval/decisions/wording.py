@@ -54,7 +54,8 @@ def edits(edited: Mapping[str, Sequence[str]]) -> str | None:
         return None
     told = [f"{one_line(case)} ({', '.join(fields)})" for case, fields in islice(edited.items(), MOST_EDITS)]
     more = f" and {len(edited) - len(told)} more" if len(edited) > len(told) else ""
-    return f"not compared: {len(edited)} cases whose texts were edited between A and B: {', '.join(told)}{more}"
+    cases = "1 case" if len(edited) == 1 else f"{len(edited)} cases"
+    return f"not compared: {cases} whose texts were edited between A and B: {', '.join(told)}{more}"
 
 
 def notes(comparison: Comparison) -> list[str]:

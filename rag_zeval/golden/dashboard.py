@@ -173,7 +173,7 @@ def _moved(
         notes.append(f"{versions}: no change is shown: {error}")
         return {}
     if first.edited:
-        notes.append(f"{versions}: {len(first.edited)} cases were edited, and the change leaves them out")
+        notes.append(f"{versions}: edited cases ({len(first.edited)}) are left out of the change")
     found = {}
     other_judge = []
     for at, column in enumerate(columns):

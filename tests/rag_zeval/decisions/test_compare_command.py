@@ -197,7 +197,7 @@ def test_a_row_that_was_edited_is_named_and_left_out(run: Any, write_results: An
         rows = [{**row, **({"golden": texts[row["case"]]} if truth else {})} for row in read_jsonl(path)]
         path.write_bytes(b"".join(map(json_line, rows)))
     shown = run("compare", "a.jsonl", "b.jsonl", "--out", "out.json")
-    assert "not compared: 1 cases whose texts were edited between A and B: 7 (truth)\n" in shown.stdout
+    assert "not compared: 1 case whose texts were edited between A and B: 7 (truth)\n" in shown.stdout
     assert shown.stdout.startswith(
         f"A: a.jsonl (question set {set_version(asked.values())})\nB: b.jsonl (question set "
     )

@@ -85,7 +85,7 @@ def test_each_number_is_that_of_its_rows_and_what_lacks_is_missing(files: list[s
     }
     assert found.cells["billing", 2, 1].scored == 10 and found.cells["unanswerable", 2, 1].scored == 9
     assert [note for note in found.notes if "edited" in note] == [
-        "from v4 to v5: 1 cases were edited, and the change leaves them out"
+        "from v4 to v5: edited cases (1) are left out of the change"
     ]
     lacking = [note for note in found.notes if note.startswith("missing in")]
     assert len(lacking) == 3 and "missing in v2: relevance (ragas_answer_relevancy)" in lacking
