@@ -49,11 +49,12 @@ def test_honest_values_differ_and_every_reply_counts(scorer: str) -> None:
 
 
 def test_the_oracle_sees_a_score_that_was_not_meant() -> None:
-    """Drafts for replies: many of them change a value, and none of them may where there is no evaluation."""
+    """Drafts for replies: most of them change a value, and none of them may where there is no evaluation."""
     for end in ("honest or none", "none"):
         other = Kind("another evaluation, bare", end, any_prompt, lambda rng, ask: spelt(ask.other))
         ends = Counter(play(scorer, other, "seen").end for scorer in SCORERS)
-        assert ends["made up"] >= (len(SCORERS) if end == "none" else len(SCORERS) // 3)
+        # one evaluation has no value: recall where no chunk is relevant
+        assert ends["made up"] >= (len(SCORERS) - 1 if end == "none" else len(SCORERS) // 2)
     same = Kind("bare", "whole", any_prompt, lambda rng, ask: spelt(ask.meant), plain=True)
     assert {play(scorer, same, "seen").end for scorer in SCORERS} == {"read"}
 
