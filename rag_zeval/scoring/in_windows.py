@@ -19,6 +19,7 @@ from rag_zeval.scorers.score import Score, Scored, Scorer, costs_together
 from rag_zeval.scorers.sentences import sentences_of
 from rag_zeval.scoring.in_pieces import Fits, InPieces, fits_whole, shown_whole
 
+DRAWS = 4  # replies drawn for a sentence whose first reply cannot be read
 WINDOWS = 8  # of an example with long answers, about: so many fewer examples are scored together as one group
 
 
@@ -54,8 +55,14 @@ class Parts:
 
     def asked(self, scorer: Scorer) -> Scorer:
         """The scorer, made to ask about these examples in pieces and in windows where that is needed."""
-        inner = InPieces(scorer, self.fits) if self.in_pieces else scorer
-        return inner if self.limit is None else InWindows(inner, self.limit)
+        if self.limit is None:
+            return self._in_pieces(scorer)
+        assert isinstance(scorer, RagZeval), "no other scorer has a limit"
+        drawn = [self._in_pieces(scorer.sampled(number)) for number in range(1, 1 + DRAWS)]
+        return InWindows(self._in_pieces(scorer), self.limit, drawn)
+
+    def _in_pieces(self, scorer: Scorer) -> Scorer:
+        return InPieces(scorer, self.fits) if self.in_pieces else scorer
 
     def lines(self, metric: str, of: int) -> Iterator[str]:
         """What to tell about so many examples, of which those looked at are some or all."""
@@ -92,11 +99,15 @@ def answer_sentences(answer: str) -> list[str]:
 
 
 class Window(NamedTuple):
-    """Sentences `start` to `end` (exclusive) of the answer in this place; the answer is None for all answers whole."""
+    """Sentences `start` to `end` (exclusive) of the answer in this place; the answer is None for all answers whole.
+
+    drawn: how many replies about it have been drawn at random.
+    """
 
     answer: int | None
     start: int = 0
     end: int = 0
+    drawn: int = 0
 
 
 ALL = Window(None)
@@ -107,24 +118,26 @@ class InWindows(Scorer):
 
     An example whose answers are all that short is judged as it is. Otherwise each answer is judged alone in windows of
     sentences, the short ones too: answers that are compared are judged in the same way. A window whose reply cannot be
-    read is asked again in halves, down to a sentence; answers that were shown together are then asked again alone. An
-    answer has no score if one of its sentences cannot be judged, so nothing is left out.
+    read is asked again in halves, down to a sentence; answers that were shown together are then asked again alone. If a
+    sentence is not read, the scorers `drawn` are asked in turn: they draw the same judge's replies at random.
+    An answer has no score if one of its sentences is not read even so: nothing is left out.
 
     The score is supported claims / claims of all windows. `parts` of a row judged in windows: "trajectory", with all
     claims of each answer; "status" and "strict" as `RagZeval` has them, strict if all replies are; and "windows", for
     each answer a list with the first and the last sentence of each window (counted from 1), its status, in how many
-    pieces its reference was judged if in more than one, and its reply if nobody could read it.
+    pieces its reference was judged if in more than one, how many replies were drawn if any, and its reply if nobody
+    could read it.
     """
 
-    def __init__(self, scorer: Scorer, limit: int):
-        self.scorer, self._limit = scorer, limit
+    def __init__(self, scorer: Scorer, limit: int, drawn: Sequence[Scorer] = ()):
+        self.scorer, self._limit, self._drawn = scorer, limit, drawn
         self.name, self.needs, self.also = scorer.name, scorer.needs, scorer.also
         self.group = scorer.group and max(1, scorer.group // WINDOWS)
         self.prompt_hash = scorer.prompt_hash
         self.identity = self._named(scorer.identity)
 
     def _named(self, identity: str) -> str:
-        return f"{identity} in windows of {self._limit}"
+        return f"{identity} in windows of {self._limit}{f' and {len(self._drawn)} draws' if self._drawn else ''}"
 
     @property
     def identities(self) -> set[str]:
@@ -139,20 +152,22 @@ class InWindows(Scorer):
 
     def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
         asked: dict[str, tuple[_LongExample, Window]] = {}
-        shown: list[Example] = []
+        scorers = [self.scorer, *self._drawn]
+        shown: list[list[Example]] = [[] for _ in scorers]
 
         def ask(of: _LongExample, windows: Sequence[Window]) -> None:
             for window in windows:
                 part = of.part(window)
                 asked[part.id] = of, window
-                shown.append(part)
+                shown[window.drawn].append(part)
 
         for example in examples:
-            of = _LongExample(example, self._limit)
+            of = _LongExample(example, self._limit, len(self._drawn))
             ask(of, of.windows)
-        while shown:
-            now, shown = shown, []
-            for scored in self.scorer.score(now):
+        while any(shown):
+            at = next(at for at, parts in enumerate(shown) if parts)
+            now, shown[at] = shown[at], []
+            for scored in scorers[at].score(now):
                 of, window = asked.pop(scored.id)
                 ask(of, of.take(window, scored))
                 if of.is_done:
@@ -162,11 +177,12 @@ class InWindows(Scorer):
 class _LongExample:
     """An example that is judged, and what has been read of it.
 
-    windows: what is asked first. All of them are to be taken; those that `take` returns too.
+    windows: what is asked first. All of them are to be taken; those that `take` returns too. draws: the most replies
+    that are drawn at random for a sentence.
     """
 
-    def __init__(self, example: Example, limit: int):
-        self.example, self._limit = example, limit
+    def __init__(self, example: Example, limit: int, draws: int = 0):
+        self.example, self._limit, self._draws = example, limit, draws
         self._sentences = [answer_sentences(answer) for answer in example.answers]
         self.is_long = max(map(len, self._sentences)) > limit
         self.windows = self._each_answer() if self.is_long or len(example.answers) == 1 else [ALL]
@@ -199,14 +215,20 @@ class _LongExample:
         """Note what came of a window; returns what to ask instead, if its reply cannot be read."""
         scored = shown_whole(scored)
         self._spent.append(scored)
-        again: list[Window] = []
-        if scored.final and not scored.parts.get("trajectory"):
-            size = window.end - window.start
-            again = self._each_answer() if window.answer is None else _cut(window, (size + 1) // 2) if size > 1 else []
+        again = [] if not scored.final or scored.parts.get("trajectory") else self._instead(window)
         if not again:
             self._read[window] = scored
         self._waiting += len(again) - 1
         return again
+
+    def _instead(self, window: Window) -> list[Window]:
+        """What to ask where nobody could read the reply about a window."""
+        size = window.end - window.start
+        if window.answer is None:
+            return self._each_answer()
+        if size > 1:
+            return _cut(window, (size + 1) // 2)
+        return [window._replace(drawn=window.drawn + 1)] if window.drawn < self._draws else []
 
     @property
     def is_done(self) -> bool:
@@ -252,6 +274,8 @@ def _told(window: Window, scored: Scored) -> dict[str, Any]:
     told: dict[str, Any] = {"sentences": [window.start + 1, window.end], "status": scored.scores[0].status}
     if "pieces" in scored.parts:
         told["pieces"] = len(scored.parts["pieces"])
+    if window.drawn:
+        told["drawn"] = window.drawn
     return told if scored.parts.get("reply") is None else {**told, "reply": scored.parts["reply"]}
 
 

@@ -16,7 +16,7 @@ from rag_zeval.models.language_model import Reply, Request, Sampling
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Scored
 from rag_zeval.scoring.estimate import mock_reply
-from rag_zeval.scoring.in_windows import InWindows, answer_sentences, plan_parts
+from rag_zeval.scoring.in_windows import DRAWS, InWindows, answer_sentences, plan_parts
 
 FACTS = [f"Fact {number} is so." for number in range(20)]
 ANSWERS = st.lists(
@@ -114,6 +114,28 @@ def test_a_sentence_that_cannot_be_judged_leaves_its_answer_without_a_score_and_
     assert single.calls == 1 and single.parts["reply"] == "Oh no." and "windows" not in single.parts
 
 
+@pytest.mark.parametrize(("readable", "calls", "drawn"), [(2, 3 + 2, 2), (9, 3 + DRAWS, DRAWS)])
+def test_replies_about_a_sentence_that_was_not_read_are_drawn_until_one_is(
+    readable: int, calls: int, drawn: int
+) -> None:
+    seeds: list[int] = []
+
+    def reply(request: Request) -> str | Reply:
+        if FACTS[1] in shown(request)[0]:
+            if request.sampling.temperature:
+                seeds.append(request.sampling.seed)
+            if len(seeds) < readable:
+                return "Oh no."
+        return mock_reply(request)
+
+    asked = RagZeval(ScriptedBackend(reply, card={"answer_sentences": 2}), None, Sampling(temperature=0))
+    long = example([" ".join(FACTS[:3])])
+    (row,) = plan_parts(asked, [long], asked._evaluator.backend).asked(asked).score([long])
+    assert row.values == ((2 / 3,) if readable == 2 else (None,))
+    assert row.calls == calls + 1 and len(set(seeds)) == drawn  # windows 1-2, 3; 1 and 2 alone; and the draws
+    assert [window.get("drawn") for window in row.parts["windows"][0]] == [None, drawn, None]
+
+
 def test_a_window_without_a_reply_is_not_asked_again() -> None:
     """It is not the judge that failed: the next run asks it again."""
 
@@ -152,9 +174,9 @@ def test_a_long_reference_and_a_long_answer_are_judged_in_pieces_of_one_by_windo
     rows = {row.id: row for row in scorer.score([long, short])}
     assert rows["x"].values == (1, 1) and [len(claims) for claims in verdicts(rows["x"])] == [4, 1]
     assert all(window["pieces"] > 1 for of_answer in rows["x"].parts["windows"] for window in of_answer)
-    assert scorer.identity_of(rows["x"].parts) == f"{asked.identity} in pieces in windows of 2"
+    assert scorer.identity_of(rows["x"].parts) == f"{asked.identity} in pieces in windows of 2 and 4 draws"
     assert scorer.identity_of(rows["short"].parts) == asked.identity
-    assert {asked.identity, f"{asked.identity} in pieces in windows of 2"} < scorer.identities
+    assert {asked.identity, f"{asked.identity} in pieces in windows of 2 and 4 draws"} < scorer.identities
 
 
 def test_judges_without_a_limit_are_asked_as_before() -> None:
