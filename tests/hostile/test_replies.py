@@ -1,15 +1,20 @@
 """Fuzzed replies, in short: `make hostile` reads a million."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 from fuzzed_replies import KINDS, NO_EVALUATION, case, check, outcome, read_honest
 from honest_replies import WHOLE
 from long_replies import LINEAR, LONG, read
 
+ROOT = Path(__file__).parents[2]
 REPLIES = 6_000
 
 
@@ -38,3 +43,11 @@ def test_the_oracle_sees_a_score_that_was_not_meant() -> None:
 @pytest.mark.parametrize("kind", LONG)
 def test_a_long_reply_takes_linear_time(kind: str, repeated: bool, growth: Callable[..., float]) -> None:
     assert growth(partial(read, kind, repeated), 50_000) < LINEAR
+
+
+def test_make_hostile_finds_its_modules() -> None:
+    """Its parts are scripts, and see none of the folders that pytest adds."""
+    line = next(line for line in (ROOT / "Makefile").read_text().splitlines() if "campaign.py" in line)
+    path, _, *script = line.replace("$(ARGS)", "--help").split()
+    done = subprocess.run([sys.executable, *script], cwd=ROOT, env={**os.environ, **dict([path.split("=")])})
+    assert done.returncode == 0
