@@ -27,12 +27,12 @@ class Spending:
 
     def add(self, row: Row) -> None:
         """Count a result row, or the row of what was spent before."""
-        tokens = row.get("paid_tokens")
-        self.calls += row["calls"]
+        calls, tokens = row.get("calls", 0), row.get("paid_tokens")
+        self.calls += calls
         self.prompt_tokens += tokens[0] if tokens else 0
         self.completion_tokens += tokens[1] if tokens else 0
         self.bounded += row.get("bounded", 0)
-        self.untold += row.get("untold", int(row["calls"] > 0 and tokens is None))
+        self.untold += row.get("untold", int(calls > 0 and tokens is None))
 
     @property
     def dollars(self) -> float | None:
