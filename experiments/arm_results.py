@@ -41,7 +41,7 @@ from rag_zeval.files import (
 from rag_zeval.stages.config import load_config
 from rag_zeval.stages.training_log import read_run
 from rag_zeval.statistics.bootstrap import Correlation, Ratio
-from rag_zeval.statistics.weighted_correlations import Floats
+from rag_zeval.statistics.weighted_correlations import WEIGHTED, Floats
 
 # of the training curves (eval_benchmarks.output.curves.METRICS), those that are kept
 CURVES = "reward accuracy evidence claims claims_best claims_worst format kl validation candidates seconds".split()
@@ -50,12 +50,17 @@ CURVES = "reward accuracy evidence claims claims_best claims_worst format kl val
 NUMBER = (int, float)
 RESULT: FieldTypes = {  # what is read of a file
     "base": str,
-    "benchmarks": {str: {"data_hash": str, "metrics": {str: [(*NUMBER_OR_NONE, [NUMBER])]}}},
+    "benchmarks": {str: {"data_hash": str, "metrics": {str: (list, dict)}}},
     "curves": {str: [NUMBER_OR_NONE]},
     "minutes": {str: NUMBER},
     "rows": {str: COUNT},
     "answers": Maybe((str, NONE)),
 }
+
+
+MEAN: FieldTypes = {"values": [(*NUMBER_OR_NONE, [NUMBER])]}  # the three forms of a metric (see `metric_values`)
+CORRELATION: FieldTypes = {"correlation": str, "scores": [NUMBER_OR_NONE], "labels": [[NUMBER]]}
+TRIALS: FieldTypes = {"trials": [(list, dict)]}
 
 
 @dataclass(frozen=True)
@@ -204,14 +209,21 @@ def read_result(path: Path) -> ArmResult:
 
 
 def read_metric(name: str, values: Any) -> Metric:
-    """The metric that `metric_values` came from; an instance without a score is 0 of 0, or NaN in a correlation."""
+    """The metric that `metric_values` came from; an instance without a score is 0 of 0, or NaN in a correlation.
+
+    Raises InputError naming a field that `metric_values` would not have written so.
+    """
     if isinstance(values, Mapping) and "trials" in values:
-        trials = tuple(read_metric(name, of_trial) for of_trial in values["trials"])
+        trials = tuple(read_metric(name, of_trial) for of_trial in check_fields(values, TRIALS)["trials"])
         return Metric(name, MeanOfMetrics(trials), np.logical_or.reduce([trial.scored for trial in trials]))
     if isinstance(values, Mapping):
+        check_fields(values, CORRELATION)
+        if values["correlation"] not in WEIGHTED or len(values["scores"]) != len(values["labels"]):
+            raise InputError(f"metric '{name}' must be a known correlation with as many scores as labels")
         scores = np.array(values["scores"], dtype=float)  # null becomes NaN
         correlation = Correlation(values["correlation"], scores, np.array(values["labels"], dtype=float))
         return Metric(name, correlation, ~np.isnan(scores))
+    check_fields({"values": values}, MEAN)
     pairs: list[Any] = [(value, 1) if isinstance(value, int | float) else value for value in values]
     return ratio_metric(name, pairs)
 
@@ -259,6 +271,10 @@ def _check_comparable(base: ArmResult, result: ArmResult, where: str) -> None:
     for benchmark, data in result.data.items():
         if base.data.get(benchmark, data) != data:
             raise InputError(f"{where}: {benchmark} has other data")
+        for name, metric in result.metrics[benchmark].items():
+            other = base.metrics.get(benchmark, {}).get(name, metric)
+            if len(other.scored) != len(metric.scored):
+                raise InputError(f"{where}: {benchmark} has another number of values of {name}")
 
 
 def missing(experiment: Experiment, results: ArmResults) -> list[str]:

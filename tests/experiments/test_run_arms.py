@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import tempfile
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -57,8 +58,12 @@ def test_correlations_of_trials_are_read_as_they_were_written(trials: list[list[
         metrics.append(Metric("pearson", Correlation("pearson", x, labels), ~np.isnan(x)))
     scored = np.logical_or.reduce([metric.scored for metric in metrics])
     metric = Metric("pearson", MeanOfMetrics(tuple(metrics)), scored)
-    found = read_metric("pearson", json.loads(json.dumps(metric_values(metric))))
-    assert found.scored.tolist() == scored.tolist()
+    metrics_of_file = {"pearson": metric_values(metric), "alone": metric_values(metrics[0])}
+    row = {"base": "", "benchmarks": {"b": {"data_hash": "", "metrics": metrics_of_file}}, "curves": {}, "minutes": {}}
+    with tempfile.TemporaryDirectory() as folder:
+        write_result(path := Path(folder) / "arm.json", {**row, "rows": {}})
+        found, alone = read_result(path).metrics["b"].values()
+    assert found.scored.tolist() == scored.tolist() and alone.value == pytest.approx(metrics[0].value, nan_ok=True)
     assert found.value == pytest.approx(metric.value, nan_ok=True)
 
 
