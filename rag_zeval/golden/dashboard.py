@@ -91,8 +91,8 @@ class Dashboard:
 def build_dashboard(specs: Sequence[str], metrics: Sequence[str] = ()) -> Dashboard:
     """The dashboard of result files, the oldest version first. Each is `FILE` or `FILE#SYSTEM` (see `read_side`).
 
-    metrics: the metrics and measures to show; by default what the files have of COLUMNS. Raises InputError for a file
-    that cannot be read or is given twice, and for a metric that no file has.
+    metrics: the metrics and measures to show; by default what any file has of COLUMNS. Raises InputError for a file
+    that cannot be read or is given twice, for a metric that no file has, and if there is nothing to show.
     """
     if len(set(specs)) < len(specs):
         raise InputError("dashboard: the same result file is given twice; remove one")
@@ -100,7 +100,7 @@ def build_dashboard(specs: Sequence[str], metrics: Sequence[str] = ()) -> Dashbo
     columns = [Column(name, name) for name in dict.fromkeys(metrics)] or [
         Column(head, _metric(sides, patterns)) for head, patterns in COLUMNS.items()
     ]
-    notes = []
+    notes, kept = [], []
     for column in columns:
         lacking: dict[str, list[str]] = defaultdict(list)
         for at, side in enumerate(sides):
@@ -111,9 +111,16 @@ def build_dashboard(specs: Sequence[str], metrics: Sequence[str] = ()) -> Dashbo
                 reason = str(error).removeprefix(f"{side.name}: ")
             if column.metric not in sides[at].judged:
                 lacking[reason].append(versions[at])
-        if metrics and sum(map(len, lacking.values())) == len(sides):
+        if sum(map(len, lacking.values())) < len(sides):
+            kept.append(column)
+            notes += [f"missing in {', '.join(names)}: {reason}" for reason, names in lacking.items()]
+        elif metrics:
             raise InputError(f"--metric {column.metric}: no file has it. {sides[0].name} has: {_list(sides[0])}")
-        notes += [f"missing in {', '.join(names)}: {reason}" for reason, names in lacking.items()]
+        else:
+            notes += [f"not shown, as no version has it: {reason}" for reason in lacking]
+    if not kept:
+        raise InputError(f"dashboard: no file has its numbers; name some of yours with --metric: {_list(sides[0])}")
+    columns = kept
     counted = [dict(by_slice(side.cases.values(), _slice)) for side in sides]
     slices = [ALL, *sorted({tag for of_side in counted for tag in of_side} - {ALL})]
     moved: list[dict[tuple[str, int], str]] = [{}]  # of each version

@@ -126,6 +126,15 @@ def test_a_trend_that_is_flat_is_drawn_flat(result_row: Any, run: Any, tmp_path:
         (tmp_path / name).write_bytes(b"".join(map(json_line, rows)))
     assert run("dashboard", "a.jsonl", "b.jsonl", "--metric=m", "--html=page.html").returncode == 0
     assert re.findall(r'cy="([\d.]+)"', (tmp_path / "page.html").read_text()) == ["18.0"] * 8
+    assert "no file has its numbers; name some of yours with --metric: m" in run("dashboard", "a.jsonl").stderr
+
+
+def test_a_column_that_no_version_has_is_left_out_and_named(result_row: Any, run: Any, tmp_path: Path) -> None:
+    rows = [result_row(str(n), "rag_zeval@truth", n % 2) for n in range(6)]
+    (tmp_path / "a.jsonl").write_bytes(b"".join(map(json_line, rows)))
+    table, *notes = run("dashboard", "a.jsonl").stdout.split("not shown, as no version has it: ")
+    assert "correctness" in table and "missing" not in table and "recall" not in table
+    assert len(notes) == 5 and notes[0].startswith("recall@5 needs the columns")
 
 
 def test_the_page_shows_all_at_every_width(browser: Any, files: list[str], run: Any, tmp_path: Path) -> None:
