@@ -53,7 +53,7 @@ def _measured(side: Side, name: str) -> dict[str, Judged]:
         scores = {case: known.get(case) for case in cases}
     if all(score is None for score in scores.values()):
         raise InputError(
-            f"{side.name}: {name} needs {needs}, which no row has: add it to your file and evaluate that with another --out"
+            f"{side.name}: {name} needs {needs}, which no row has; evaluate a file that has this, with another --out"
         )
     told = {True: "ok", False: f"failed: without {needs}"}
     return {
