@@ -204,7 +204,7 @@ def test_a_row_that_was_edited_is_named_and_left_out(run: Any, write_results: An
     [found] = read_json(tmp_path / "out.json")["metrics"]
     assert (found["overall"]["n"], found["overall"]["change"]["value"], found["edited"]) == (59, 0.0, {"7": ["truth"]})
     gate = run("gate", "a.jsonl", "b.jsonl")
-    assert gate.returncode == 0 and "warning  every metric, question set: not compared: 1 cases" in gate.stdout
+    assert gate.returncode == 0 and "warning  every metric, question set: not compared: 1 case " in gate.stdout
     by_twos = run("compare", "a.jsonl", "b.jsonl", "old.jsonl")
     assert "7 (truth)" in by_twos.stdout and by_twos.stdout.count("59 of 59") == 3
     of_before = run("compare", "a.jsonl", "old.jsonl").stdout  # a file of earlier versions cannot tell
