@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, TypeVar, cast
 
 from rag_zeval.errors import InputError
 from rag_zeval.secrets import scrub
@@ -241,45 +241,54 @@ def check_fields(row: Any, required: FieldTypes) -> Row:
     >>> check_fields({"id": "a", "scores": [1, None]}, {"id": str, "scores": [NUMBER_OR_NONE], "note": Maybe(str)})
     {'id': 'a', 'scores': [1, None]}
     """
+    if fault := _fault_of_object(row, required):
+        raise InputError(fault)
+    return cast(Row, row)
+
+
+_TYPES: Mapping[type, str] = {range: "int", list: "list", dict: "dict"}
+_NUMBERS = {int, float}
+TOO_LARGE = " must be a number below 2^63"
+
+
+def _fault_of_object(row: Any, required: FieldTypes) -> str | None:
     if not isinstance(row, dict):
-        raise InputError(f"expected a JSON object, found {type(row).__name__}")
+        return f"expected a JSON object, found {type(row).__name__}"
     for name, kind in required.items():
         if name in row:
-            _check_value(f"field '{name}'", row[name], kind.kind if isinstance(kind, Maybe) else kind)
+            if fault := _fault(row[name], kind.kind if isinstance(kind, Maybe) else kind):
+                return f"field '{name}'{fault}"
         elif not isinstance(kind, Maybe):
-            raise InputError(f"field '{name}' is missing")
-    return row
+            return f"field '{name}' is missing"
+    return None
 
 
-_TYPES: Mapping[type, type] = {range: int, list: list, dict: dict}
-_PLAIN = {str, bool, list, dict}  # kinds whose values need no further look: most fields have one
-
-
-def _check_value(where: str, value: Any, kind: Kind) -> None:
-    if type(value) is kind and kind in _PLAIN:
-        return
-    kinds = kind if isinstance(kind, tuple) else (kind,)
-    types = [one if isinstance(one, type) else _TYPES[type(one)] for one in kinds]
-    if not isinstance(value, tuple(types)) or (isinstance(value, bool) and bool not in types):
-        names = " or ".join(one.__name__ for one in types)
-        raise InputError(f"{where} must be {names}, found {type(value).__name__}")
-    if isinstance(value, int | float) and MOST <= abs(value) < math.inf:
-        raise InputError(f"{where} must be a number below 2^63")
-    if isinstance(value, int) and any(isinstance(one, range) and value not in one for one in kinds):
-        raise InputError(f"{where} must be a whole number, 0 or more")
+def _fault(value: Any, kind: Kind) -> str | None:
+    """What is wrong with a value, to be put behind its name; None for nothing."""
+    kinds, own = kind if isinstance(kind, tuple) else (kind,), type(value)
+    if own in kinds:
+        return TOO_LARGE if own in _NUMBERS and MOST <= abs(value) < math.inf else None
     for one in kinds:
-        if isinstance(one, list) and isinstance(value, list):
-            plain = one[0] if isinstance(one[0], type) and one[0] in _PLAIN else None
-            for number, item in enumerate(value, 1):
-                if type(item) is not plain:
-                    _check_value(f"{where}: item {number}", item, one[0])
-        elif isinstance(one, Mapping) and isinstance(value, dict):
-            if str in one:
-                for key, inner in value.items():
-                    _check_value(f"{where}: '{key}'", inner, one[str])
-            else:
-                with locate(where):
-                    check_fields(value, one)
+        if type(one) is own:
+            return _fault_inside(value, one)
+        if own is int and isinstance(one, range):
+            return None if value in one else TOO_LARGE if abs(value) >= MOST else " must be a whole number, 0 or more"
+    names = " or ".join(one.__name__ if isinstance(one, type) else _TYPES[type(one)] for one in kinds)
+    return f" must be {names}, found {own.__name__}"
+
+
+def _fault_inside(value: Any, kind: Any) -> str | None:
+    if isinstance(kind, list):
+        for number, item in enumerate(value, 1):
+            if fault := _fault(item, kind[0]):
+                return f": item {number}{fault}"
+    elif str in kind:
+        for key, inner in value.items():
+            if fault := _fault(inner, kind[str]):
+                return f": '{key}'{fault}"
+    elif fault := _fault_of_object(value, kind):
+        return f": {fault}"
+    return None
 
 
 def flat(content: Any, prefix: str = "") -> Row:
