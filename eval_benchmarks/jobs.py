@@ -33,8 +33,7 @@ from rag_zeval.scorers.bert_score import BertScore
 from rag_zeval.scorers.registry import CHECKER_SCORERS, JUDGE, MEASURES, TEXT_SCORERS
 from rag_zeval.scorers.score import Scorer
 from rag_zeval.scorers.sft_ranker import SftRanker
-from rag_zeval.scoring.in_pieces import in_pieces_if_needed
-from rag_zeval.scoring.in_windows import InWindows, most_sentences, shown_at_first
+from rag_zeval.scoring.in_windows import plan_parts
 from rag_zeval.scoring.opening import CHECKED_TEXTS, Asking, Models, open_scorer
 from rag_zeval.scoring.prices import price_of
 
@@ -161,11 +160,10 @@ def _job(
 
     In pieces, where a reference of labelled texts does not fit them; in windows, if the judge's card limits answers.
     """
-    limit = most_sentences(scorer, judge)
-    if benchmark.absolute:
-        shown = (part for example in benchmark.examples for part in shown_at_first(example, limit))
-        scorer = in_pieces_if_needed(scorer, shown, judge, embedder)
-    return ScoringJob(benchmark, scorer if limit is None else InWindows(scorer, limit), model, trial)
+    parts = plan_parts(scorer, benchmark.examples, judge, embedder)
+    if not benchmark.absolute:
+        parts = replace(parts, in_pieces=0)
+    return ScoringJob(benchmark, parts.asked(scorer), model, trial)
 
 
 def _text_scorers(settings: BenchSettings, checker: Checker | None, leave_out: LeaveOut) -> list[Scorer]:

@@ -35,25 +35,14 @@ def fits_models(judge: Backend | None, embedder: Embedder | None) -> Fits:
     return fits
 
 
-def fits_whole(scorer: Scorer, judge: Backend | None) -> Fits:
-    """Whether a scorer that asks this judge can show it an example whole. It always can if it needs no reference.
+def fits_whole(scorer: Scorer, judge: Backend | None, embedder: Embedder | None = None) -> Fits:
+    """Whether a scorer that asks these models can show them an example whole. It always can if it needs no reference.
 
     `rag_zeval` knows its prompt, and so what its judge would refuse; of other prompts an estimate is made.
     """
     if "reference" not in scorer.needs:
         return lambda _: True
-    return scorer.fits if isinstance(scorer, RagZeval) else fits_models(judge, None)
-
-
-def in_pieces_if_needed(
-    scorer: Scorer, examples: Iterable[Example], judge: Backend | None, embedder: Embedder | None
-) -> Scorer:
-    """The scorer itself, or `InPieces` of it if the reference of one of the examples does not fit its models.
-
-    judge, embedder: those that the scorer asks. Its rows then have another identity: pieces can change a score.
-    """
-    fits = fits_models(judge, embedder)
-    return scorer if all(map(fits, examples)) else InPieces(scorer, fits)
+    return scorer.fits if isinstance(scorer, RagZeval) else fits_models(judge, embedder)
 
 
 class InPieces(Scorer):

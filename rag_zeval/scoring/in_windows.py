@@ -13,6 +13,7 @@ from rag_zeval.files import ANSWER_SENTENCES
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.parser import says_something
 from rag_zeval.judge.schema import LETTERS
+from rag_zeval.models.embeddings import Embedder
 from rag_zeval.models.language_model import Backend
 from rag_zeval.scorers.rag_zeval import STRICT, RagZeval
 from rag_zeval.scorers.score import Score, Scored, Scorer, costs_together
@@ -20,31 +21,15 @@ from rag_zeval.scorers.sentences import sentences_of
 from rag_zeval.scoring.in_pieces import Fits, InPieces, fits_whole, shown_whole
 
 DRAWS = 4  # replies drawn for a sentence whose first reply cannot be read
-WINDOWS = 8  # of an example with long answers, about: so many fewer examples are scored together as one group
-
-
-def most_sentences(scorer: Scorer, judge: Backend | None) -> int | None:
-    """How long the answers may be that this judge is shown, by its card; None if there is no limit.
-
-    Only `rag_zeval` has one: the judge was taught its prompt, and no other scorer's.
-    """
-    if judge is None or not isinstance(scorer, RagZeval):
-        return None
-    limit: int | None = judge.card.get(ANSWER_SENTENCES)
-    return limit
-
-
-def shown_at_first(example: Example, limit: int | None) -> list[Example]:
-    """The examples that a judge with this limit is first asked about instead of this one."""
-    return [example] if limit is None else _LongExample(example, limit).shown()
+WINDOWS = 4  # of an example with long answers, about: so many fewer examples are scored together as one group
 
 
 @dataclass(frozen=True)
 class Parts:
     """How a judge is asked about examples of which some are too long for it.
 
-    fits: whether it can be shown an example whole. limit: see `most_sentences`. in_pieces, in_windows: how many of the
-    `examples` have a reference or an answer that is too long.
+    fits: whether it can be shown an example whole. limit: how many sentences an answer may have, None for any number.
+    in_pieces, in_windows: how many of the `examples` have a reference or an answer that is too long.
     """
 
     fits: Fits
@@ -79,17 +64,28 @@ class Parts:
             )
 
 
-def plan_parts(scorer: Scorer, examples: Iterable[Example], judge: Backend | None) -> Parts:
-    """How a scorer that asks this judge (None: it asks none) is to be asked about these examples."""
-    examples, fits, limit = list(examples), fits_whole(scorer, judge), most_sentences(scorer, judge)
-    shown = list(filter(None, map(scorer.shown, examples)))
-    return Parts(
-        fits,
-        limit,
-        len(examples),
-        sum(not all(map(fits, shown_at_first(example, limit))) for example in shown),
-        sum(limit is not None and _LongExample(example, limit).is_long for example in shown),
-    )
+def plan_parts(
+    scorer: Scorer, examples: Iterable[Example], judge: Backend | None, embedder: Embedder | None = None
+) -> Parts:
+    """How a scorer that asks these models (None: it asks none) is to be asked about these examples."""
+    examples, fits, limit = list(examples), fits_whole(scorer, judge, embedder), _most_sentences(scorer, judge)
+    in_pieces = in_windows = 0
+    for example in filter(None, map(scorer.shown, examples)):
+        long = None if limit is None else _LongExample(example, limit)
+        in_pieces += not all(map(fits, [example] if long is None else long.shown()))
+        in_windows += long is not None and long.is_long
+    return Parts(fits, limit, len(examples), in_pieces, in_windows)
+
+
+def _most_sentences(scorer: Scorer, judge: Backend | None) -> int | None:
+    """How long the answers may be that this judge is shown, by its card; None if there is no limit.
+
+    Only `rag_zeval` has one: the judge was taught its prompt, and no other scorer's.
+    """
+    if judge is None or not isinstance(scorer, RagZeval):
+        return None
+    limit: int | None = judge.card.get(ANSWER_SENTENCES)
+    return limit
 
 
 def answer_sentences(answer: str) -> list[str]:

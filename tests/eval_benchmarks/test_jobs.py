@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from eval_benchmarks.bench_settings import BenchSettings
 from eval_benchmarks.datasets.registry import load_benchmarks
 from eval_benchmarks.expected_calls import expected_calls
 from rag_zeval.literal_judge import count_tokens, literal_reply
+from rag_zeval.scorers.rag_zeval import SEEDS_APART
 from rag_zeval.scripted_judge import ScriptedJudge
 from rag_zeval.stages.config import check_settings, load_config
 
@@ -131,21 +133,26 @@ def test_citations_are_judged_only_where_an_answer_cites(
     assert len(literal_judge.requests) == asked
 
 
+def _judge_of_three_sentences(folder: Path, reply: Callable[[Any], str], monkeypatch: Any) -> str:
+    """The folder of a judge whose card limits answers to three sentences, and which replies so."""
+    card = {"variant": "compact", "answer_sentences": 3}
+    folder.mkdir()
+    (folder / "rag_zeval.json").write_text(json.dumps(card))
+    (folder / "config.json").write_text("{}")
+    monkeypatch.setattr("eval_benchmarks.jobs.open_backend", lambda spec, **settings: ScriptedBackend(reply, card=card))
+    return f"models=[{folder}]"
+
+
+def _literally(request: Any) -> str:
+    return literal_reply({"messages": request.messages}) or ""
+
+
 def test_a_judge_whose_card_limits_answers_is_asked_in_windows_and_the_plan_counts_them(
     wikieval: Any, tmp_path: Path, monkeypatch: Any, capsys: Any
 ) -> None:
     """By an answer of four sentences and two short ones: two windows and two answers alone, and a prompt of two."""
-    folder, card = tmp_path / "judge", {"variant": "compact", "answer_sentences": 3}
-    folder.mkdir()
-    (folder / "rag_zeval.json").write_text(json.dumps(card))
-    (folder / "config.json").write_text("{}")
-
-    def reply(request: Any) -> str:
-        return literal_reply({"messages": request.messages}) or ""
-
-    monkeypatch.setattr("eval_benchmarks.jobs.open_backend", lambda spec, **settings: ScriptedBackend(reply, card=card))
     run = wikieval({"answer": "It rains. It pours. It snows. It hails.", "context_v1": ["It rains. It hails."]}, {})
-    words = ["scorers=[rag_zeval]", f"models=[{folder}]"]
+    words = ["scorers=[rag_zeval]", _judge_of_three_sentences(tmp_path / "judge", _literally, monkeypatch)]
     assert run(*words, "dry_run=true") == 0
     (planned,) = [line.split() for line in capsys.readouterr().out.splitlines() if "rag_zeval" in line]
     assert run(*words, "judge.swapped=true") == 0
@@ -154,6 +161,18 @@ def test_a_judge_whose_card_limits_answers_is_asked_in_windows_and_the_plan_coun
     assert [len(row["parts"].get("windows", ())) for row in rows] == [2, 2, 0, 0]
     assert int(planned[5]) == sum(row["calls"] for row in rows) == 3 + 3 + 1 + 1
     assert {row["id"] for row in run.rows("both_orders")} == {f"{row['id']}-exchanged" for row in rows}
+
+
+def test_the_reply_about_a_sentence_that_cannot_be_read_is_drawn_again(
+    wikieval: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    def reply(request: Any) -> str:
+        return _literally(request) if request.sampling.seed >= SEEDS_APART else "I cannot say."
+
+    run = wikieval({"answer": "It rains. It pours. It snows. It hails.", "context_v1": ["It rains. It hails."]}, {})
+    assert run("scorers=[rag_zeval]", _judge_of_three_sentences(tmp_path / "judge", reply, monkeypatch)) == 0
+    drawn = [[one["drawn"] for one in row["parts"]["windows"][0]] for row in run.rows("wikieval__rag_zeval")]
+    assert sorted(drawn) == [[1]] * 2 + [[1] * 4] * 2
 
 
 LABELLED = "benchmarks=[aggrefact,ragtruth,faithbench,wice]"

@@ -13,7 +13,8 @@ from rag_zeval.models.language_model import Sampling
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Score, Scored, Scorer
 from rag_zeval.scoring.estimate import WordEmbedder, mock_reply
-from rag_zeval.scoring.in_pieces import InPieces, fits_models, in_pieces_if_needed
+from rag_zeval.scoring.in_pieces import InPieces, fits_models
+from rag_zeval.scoring.in_windows import plan_parts
 
 SENTENCES = [f"Fact {number} is so." for number in range(9)]
 LONG = Example(
@@ -72,8 +73,8 @@ def test_a_judges_window_and_an_embedders_decide_what_fits() -> None:
     embedder.fits = lambda text: len(text) < 20  # type: ignore[method-assign]
     assert not fits_models(None, embedder)(LONG)
     scorer = Verbatim()
-    assert in_pieces_if_needed(scorer, [LONG], None, None) is scorer
-    wrapped = in_pieces_if_needed(scorer, [replace(LONG, reference="short"), LONG], None, embedder)
+    assert plan_parts(scorer, [LONG], None).asked(scorer) is scorer
+    wrapped = plan_parts(scorer, [replace(LONG, reference="short"), LONG], None, embedder).asked(scorer)
     assert isinstance(wrapped, InPieces) and wrapped.identity == "verbatim in pieces"
 
 
