@@ -1,5 +1,6 @@
 """A model folder, run with transformers in one or several processes."""
 
+import math
 import multiprocessing
 import os
 import signal
@@ -43,6 +44,7 @@ class TransformersBackend(FolderModel):
         self.name = spec
         self._elsewhere = (folder if dtype == STORED else f"{folder}@{dtype}", f"{self.identity} {dtype}")
         self._pool: ProcessPoolExecutor | None = None
+        self._processes = processes
         if processes > 1:
             self._pool = _processes(processes)
             with _lost_process(folder):
@@ -56,7 +58,7 @@ class TransformersBackend(FolderModel):
         self.max_context = window_of(self._model.config, folder)
 
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Reply]]:
-        batches = list(_batches(jobs))
+        batches = list(_batches(jobs, self._processes))
         if self._pool is None or len(batches) == 1:
             for batch in batches:
                 yield from self.run_batch(batch)
@@ -157,8 +159,12 @@ def _run_elsewhere(spec: str, key: str, batch: list[Job]) -> list[tuple[int, Rep
     return list(_loaded[key].run_batch(batch))
 
 
-def _batches(jobs: Sequence[Job]) -> Iterator[list[Job]]:
-    """Batches of jobs with equal sampling and similar length, within BATCH_TOKENS (a single job may exceed it)."""
+def _batches(jobs: Sequence[Job], processes: int) -> Iterator[list[Job]]:
+    """Batches of jobs with equal sampling and similar length, within BATCH_TOKENS (a single job may exceed it).
+
+    They are so small that each process gets one: a few jobs, too, are shared.
+    """
+    rows = min(BATCH_ROWS, math.ceil(len(jobs) / processes))
 
     def sampling(job: Job) -> tuple[float, float]:
         return job.request.sampling.temperature, job.request.sampling.top_p
@@ -166,7 +172,7 @@ def _batches(jobs: Sequence[Job]) -> Iterator[list[Job]]:
     for _, jobs_alike in groupby(sorted(jobs, key=lambda job: (*sampling(job), job.size)), sampling):
         batch: list[Job] = []
         for job in jobs_alike:  # from short to long, so the newest is the longest row of the batch
-            if batch and (len(batch) == BATCH_ROWS or (len(batch) + 1) * job.size > BATCH_TOKENS):
+            if batch and (len(batch) == rows or (len(batch) + 1) * job.size > BATCH_TOKENS):
                 yield batch
                 batch = []
             batch.append(job)

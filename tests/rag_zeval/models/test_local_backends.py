@@ -127,12 +127,10 @@ def test_several_processes_give_the_replies_of_one(tiny_model: str, monkeypatch:
     assert len(replies(open_backend(tiny_model, processes=2), requests)) == len(requests)  # with new ones
 
 
-def test_models_asked_one_after_the_other_share_their_processes(
-    tiny_model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_models_asked_one_after_the_other_share_their_processes(tiny_model: str, tmp_path: Path) -> None:
+    """Two requests are two batches then, though they would fit into one."""
     from safetensors.torch import load_file, save_file
 
-    monkeypatch.setattr("rag_zeval.models.transformers_local.BATCH_ROWS", 1)
     other = shutil.copytree(tiny_model, tmp_path / "other")
     weights = load_file(other / "model.safetensors")
     save_file({name: -value for name, value in weights.items()}, other / "model.safetensors", {"format": "pt"})
