@@ -16,8 +16,6 @@ from rag_zeval.replies.thoughts import fault_outside, final_texts
 from rag_zeval.scorers.score import Score, Scored, Scorer, costs
 
 STRICT = "ok"  # Evaluation.status when the strict parser read the reply
-TEMPERATURE = 0.7  # of replies that are drawn at random
-SEEDS_APART = 1_000  # more than there are trials, each of which has the next seed
 
 
 class RagZeval(Scorer):
@@ -42,7 +40,7 @@ class RagZeval(Scorer):
         structured: bool = False,
         patterns: bool = False,
     ):
-        self.structured, self.patterns = structured, patterns
+        self.patterns = patterns
         self._evaluator = Evaluator(backend, variant, sampling, structured)
         self.variant = self._evaluator.variant.name
         self.prompt_hash = self._evaluator.variant.prompt_hash
@@ -55,13 +53,6 @@ class RagZeval(Scorer):
     def fits(self, example: Example) -> bool:
         """Whether the judge can be shown the example whole (see `Evaluator.fits`)."""
         return self._evaluator.fits(example)
-
-    def sampled(self, number: int) -> "RagZeval":
-        """The same scorer with replies drawn at random: which ones, follows from the number and the seed."""
-        asked = self._evaluator
-        seed = asked.sampling.seed + SEEDS_APART * number
-        sampling = replace(asked.sampling, temperature=TEMPERATURE, seed=seed)
-        return RagZeval(asked.backend, self.variant, sampling, self.structured, self.patterns)
 
     def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
         for _, (example, evaluation) in as_finished(self._judge, examples, self._evaluator.backend.at_once):

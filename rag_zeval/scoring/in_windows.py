@@ -7,6 +7,7 @@ sentences it can judge (`answer_sentences`). A window is shown to it as if it we
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from rag_zeval.files import ANSWER_SENTENCES
@@ -20,7 +21,9 @@ from rag_zeval.scorers.score import Score, Scored, Scorer, costs_together
 from rag_zeval.scorers.sentences import sentences_of
 from rag_zeval.scoring.in_pieces import Fits, InPieces, fits_whole, shown_whole
 
-DRAWS = 4  # replies drawn for a sentence whose first reply cannot be read
+# For a sentence whose reply cannot be read the reference is cut into pieces of at most so many words, then of fewer:
+# small judges lose themselves in references longer than those that they were taught on.
+PIECE_WORDS = (150, 75)
 WINDOWS = 4  # of an example with long answers, about: so many fewer examples are scored together as one group
 
 
@@ -40,14 +43,10 @@ class Parts:
 
     def asked(self, scorer: Scorer) -> Scorer:
         """The scorer, made to ask about these examples in pieces and in windows where that is needed."""
+        asked = InPieces(scorer, self.fits) if self.in_pieces else scorer
         if self.limit is None:
-            return self._in_pieces(scorer)
-        assert isinstance(scorer, RagZeval), "no other scorer has a limit"
-        drawn = [self._in_pieces(scorer.sampled(number)) for number in range(1, 1 + DRAWS)]
-        return InWindows(self._in_pieces(scorer), self.limit, drawn)
-
-    def _in_pieces(self, scorer: Scorer) -> Scorer:
-        return InPieces(scorer, self.fits) if self.in_pieces else scorer
+            return asked
+        return InWindows(asked, self.limit, {words: InPieces(scorer, _at_most(words)) for words in PIECE_WORDS})
 
     def lines(self, metric: str, of: int) -> Iterator[str]:
         """What to tell about so many examples, of which those looked at are some or all."""
@@ -94,19 +93,24 @@ def answer_sentences(answer: str) -> list[str]:
     return found or [answer]
 
 
+def _at_most(words: int) -> Fits:
+    return lambda example: len(example.reference.split()) <= words
+
+
 class Window(NamedTuple):
     """Sentences `start` to `end` (exclusive) of the answer in this place; the answer is None for all answers whole.
 
-    drawn: how many replies about it have been drawn at random.
+    words: how many a piece of the reference has at most, 0 for a reference that is not cut for this window.
     """
 
     answer: int | None
     start: int = 0
     end: int = 0
-    drawn: int = 0
+    words: int = 0
 
 
 ALL = Window(None)
+NO_PIECES: Mapping[int, Scorer] = MappingProxyType({})
 
 
 class InWindows(Scorer):
@@ -115,25 +119,26 @@ class InWindows(Scorer):
     An example whose answers are all that short is judged as it is. Otherwise each answer is judged alone in windows of
     sentences, the short ones too: answers that are compared are judged in the same way. A window whose reply cannot be
     read is asked again in halves, down to a sentence; answers that were shown together are then asked again alone. If a
-    sentence is not read, the scorers `drawn` are asked in turn: they draw the same judge's replies at random.
+    sentence is not read, those of the scorers `in_pieces` are asked in turn whose number of words is below that of the
+    reference: they cut it into pieces of at most so many.
     An answer has no score if one of its sentences is not read even so: nothing is left out.
 
     The score is supported claims / claims of all windows. `parts` of a row judged in windows: "trajectory", with all
     claims of each answer; "status" and "strict" as `RagZeval` has them, strict if all replies are; and "windows", for
     each answer a list with the first and the last sentence of each window (counted from 1), its status, in how many
-    pieces its reference was judged if in more than one, how many replies were drawn if any, and its reply if nobody
-    could read it.
+    pieces its reference was judged if in more than one, and its reply if nobody could read it.
     """
 
-    def __init__(self, scorer: Scorer, limit: int, drawn: Sequence[Scorer] = ()):
-        self.scorer, self._limit, self._drawn = scorer, limit, drawn
+    def __init__(self, scorer: Scorer, limit: int, in_pieces: Mapping[int, Scorer] = NO_PIECES):
+        self.scorer, self._limit, self._in_pieces = scorer, limit, in_pieces
         self.name, self.needs, self.also = scorer.name, scorer.needs, scorer.also
         self.group = scorer.group and max(1, scorer.group // WINDOWS)
         self.prompt_hash = scorer.prompt_hash
         self.identity = self._named(scorer.identity)
 
     def _named(self, identity: str) -> str:
-        return f"{identity} in windows of {self._limit}{f' and {len(self._drawn)} draws' if self._drawn else ''}"
+        words = ", ".join(map(str, self._in_pieces))
+        return f"{identity} in windows of {self._limit}{f', in pieces of {words} words' if words else ''}"
 
     @property
     def identities(self) -> set[str]:
@@ -148,22 +153,21 @@ class InWindows(Scorer):
 
     def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
         asked: dict[str, tuple[_LongExample, Window]] = {}
-        scorers = [self.scorer, *self._drawn]
-        shown: list[list[Example]] = [[] for _ in scorers]
+        scorers = {0: self.scorer, **self._in_pieces}
+        shown: dict[int, list[Example]] = {words: [] for words in scorers}
 
         def ask(of: _LongExample, windows: Sequence[Window]) -> None:
             for window in windows:
                 part = of.part(window)
                 asked[part.id] = of, window
-                shown[window.drawn].append(part)
+                shown[window.words].append(part)
 
         for example in examples:
-            of = _LongExample(example, self._limit, len(self._drawn))
+            of = _LongExample(example, self._limit, tuple(self._in_pieces))
             ask(of, of.windows)
-        while any(shown):
-            at = next(at for at, parts in enumerate(shown) if parts)
-            now, shown[at] = shown[at], []
-            for scored in scorers[at].score(now):
+        while words := [words for words, parts in shown.items() if parts]:
+            now, shown[words[0]] = shown[words[0]], []
+            for scored in scorers[words[0]].score(now):
                 of, window = asked.pop(scored.id)
                 ask(of, of.take(window, scored))
                 if of.is_done:
@@ -173,12 +177,12 @@ class InWindows(Scorer):
 class _LongExample:
     """An example that is judged, and what has been read of it.
 
-    windows: what is asked first. All of them are to be taken; those that `take` returns too. draws: the most replies
-    that are drawn at random for a sentence.
+    windows: what is asked first. All of them are to be taken; those that `take` returns too. piece_words: of the
+    pieces that the reference may be cut into for a sentence, falling.
     """
 
-    def __init__(self, example: Example, limit: int, draws: int = 0):
-        self.example, self._limit, self._draws = example, limit, draws
+    def __init__(self, example: Example, limit: int, piece_words: Sequence[int] = ()):
+        self.example, self._limit, self._piece_words = example, limit, piece_words
         self._sentences = [answer_sentences(answer) for answer in example.answers]
         self.is_long = max(map(len, self._sentences)) > limit
         self.windows = self._each_answer() if self.is_long or len(example.answers) == 1 else [ALL]
@@ -224,7 +228,8 @@ class _LongExample:
             return self._each_answer()
         if size > 1:
             return _cut(window, (size + 1) // 2)
-        return [window._replace(drawn=window.drawn + 1)] if window.drawn < self._draws else []
+        before = window.words or len(self.example.reference.split())
+        return [window._replace(words=words) for words in self._piece_words if words < before][:1]
 
     @property
     def is_done(self) -> bool:
@@ -270,8 +275,6 @@ def _told(window: Window, scored: Scored) -> dict[str, Any]:
     told: dict[str, Any] = {"sentences": [window.start + 1, window.end], "status": scored.scores[0].status}
     if "pieces" in scored.parts:
         told["pieces"] = len(scored.parts["pieces"])
-    if window.drawn:
-        told["drawn"] = window.drawn
     return told if scored.parts.get("reply") is None else {**told, "reply": scored.parts["reply"]}
 
 

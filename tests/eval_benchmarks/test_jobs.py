@@ -14,7 +14,6 @@ from eval_benchmarks.bench_settings import BenchSettings
 from eval_benchmarks.datasets.registry import load_benchmarks
 from eval_benchmarks.expected_calls import expected_calls
 from rag_zeval.literal_judge import count_tokens, literal_reply
-from rag_zeval.scorers.rag_zeval import SEEDS_APART
 from rag_zeval.scripted_judge import ScriptedJudge
 from rag_zeval.stages.config import check_settings, load_config
 
@@ -163,16 +162,17 @@ def test_a_judge_whose_card_limits_answers_is_asked_in_windows_and_the_plan_coun
     assert {row["id"] for row in run.rows("both_orders")} == {f"{row['id']}-exchanged" for row in rows}
 
 
-def test_the_reply_about_a_sentence_that_cannot_be_read_is_drawn_again(
+def test_a_sentence_that_cannot_be_read_is_asked_about_in_pieces_of_the_reference(
     wikieval: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:
     def reply(request: Any) -> str:
-        return _literally(request) if request.sampling.seed >= SEEDS_APART else "I cannot say."
+        return "I am lost." if len(request.messages[0]["content"].split()) > 200 else _literally(request)
 
-    run = wikieval({"answer": "It rains. It pours. It snows. It hails.", "context_v1": ["It rains. It hails."]}, {})
+    passage = " ".join(["It rains. It hails.", *["It is cold."] * 70])
+    run = wikieval({"answer": "It rains. It pours. It snows. It hails.", "context_v1": [passage]}, {})
     assert run("scorers=[rag_zeval]", _judge_of_three_sentences(tmp_path / "judge", reply, monkeypatch)) == 0
-    drawn = [[one["drawn"] for one in row["parts"]["windows"][0]] for row in run.rows("wikieval__rag_zeval")]
-    assert sorted(drawn) == [[1]] * 2 + [[1] * 4] * 2
+    values = {row["id"]: row["scores"][0]["value"] for row in run.rows("wikieval__rag_zeval")}
+    assert values["0-poor_answer"] == 0.5
 
 
 LABELLED = "benchmarks=[aggrefact,ragtruth,faithbench,wice]"

@@ -16,7 +16,7 @@ from rag_zeval.models.language_model import Reply, Request, Sampling
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Scored
 from rag_zeval.scoring.estimate import mock_reply
-from rag_zeval.scoring.in_windows import DRAWS, InWindows, answer_sentences, plan_parts
+from rag_zeval.scoring.in_windows import InWindows, answer_sentences, plan_parts
 
 FACTS = [f"Fact {number} is so." for number in range(20)]
 ANSWERS = st.lists(
@@ -114,26 +114,25 @@ def test_a_sentence_that_cannot_be_judged_leaves_its_answer_without_a_score_and_
     assert single.calls == 1 and single.parts["reply"] == "Oh no." and "windows" not in single.parts
 
 
-@pytest.mark.parametrize(("readable", "calls", "drawn"), [(2, 3 + 2, 2), (9, 3 + DRAWS, DRAWS)])
-def test_replies_about_a_sentence_that_was_not_read_are_drawn_until_one_is(
-    readable: int, calls: int, drawn: int
+@pytest.mark.parametrize(("most", "pieces", "more"), [(160, None, 0), (150, 2, 2), (100, 3, 2 + 3), (20, 3, 2 + 3)])
+def test_of_a_sentence_that_was_not_read_the_reference_is_cut_into_pieces(
+    most: int, pieces: int | None, more: int
 ) -> None:
-    seeds: list[int] = []
+    """The judge loses itself in references of more words than `most`: of 160, 2 pieces of 150, 3 of 75."""
 
     def reply(request: Request) -> str | Reply:
-        if FACTS[1] in shown(request)[0]:
-            if request.sampling.temperature:
-                seeds.append(request.sampling.seed)
-            if len(seeds) < readable:
-                return "Oh no."
-        return mock_reply(request)
+        lost = FACTS[1] in shown(request)[0] and len(
+            read_prompt(request.messages[0]["content"])[1]["reference"].split()
+        )
+        return "Oh no." if lost > most else mock_reply(request)
 
-    asked = RagZeval(ScriptedBackend(reply, card={"answer_sentences": 2}), None, Sampling(temperature=0))
-    long = example([" ".join(FACTS[:3])])
+    asked = rag_zeval(reply, card={"answer_sentences": 2})
+    reference = " ".join([*FACTS[:3], *["There is more."] * 48, FACTS[1]])
+    long = example([" ".join(FACTS[:4])], reference=reference)
     (row,) = plan_parts(asked, [long], asked._evaluator.backend).asked(asked).score([long])
-    assert row.values == ((2 / 3,) if readable == 2 else (None,))
-    assert row.calls == calls + 1 and len(set(seeds)) == drawn  # windows 1-2, 3; 1 and 2 alone; and the draws
-    assert [window.get("drawn") for window in row.parts["windows"][0]] == [None, drawn, None]
+    assert row.values == ((3 / 4,) if most > 20 else (None,))
+    assert row.calls == 2 + more + 2 * (more > 0)  # windows 1-2, 3-4; 1 and 2 alone; and the pieces
+    assert [one.get("pieces") for one in row.parts["windows"][0]] == ([None, pieces, None] if more else [None, None])
 
 
 def test_a_window_without_a_reply_is_not_asked_again() -> None:
@@ -174,9 +173,14 @@ def test_a_long_reference_and_a_long_answer_are_judged_in_pieces_of_one_by_windo
     rows = {row.id: row for row in scorer.score([long, short])}
     assert rows["x"].values == (1, 1) and [len(claims) for claims in verdicts(rows["x"])] == [4, 1]
     assert all(window["pieces"] > 1 for of_answer in rows["x"].parts["windows"] for window in of_answer)
-    assert scorer.identity_of(rows["x"].parts) == f"{asked.identity} in pieces in windows of 2 and 4 draws"
+    assert (
+        scorer.identity_of(rows["x"].parts) == f"{asked.identity} in pieces in windows of 2, in pieces of 150, 75 words"
+    )
     assert scorer.identity_of(rows["short"].parts) == asked.identity
-    assert {asked.identity, f"{asked.identity} in pieces in windows of 2 and 4 draws"} < scorer.identities
+    assert {
+        asked.identity,
+        f"{asked.identity} in pieces in windows of 2, in pieces of 150, 75 words",
+    } < scorer.identities
 
 
 def test_judges_without_a_limit_are_asked_as_before() -> None:
