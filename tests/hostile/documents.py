@@ -1,7 +1,7 @@
 """Documents that would lose their text, time, memory or place: every word is read, or the document is named.
 
-Files of text, pages and PDFs of over 200 kinds are written with words that stand nowhere else, and read as `rag-zeval
-questions` does it, in a process that is measured. Then folders with links, pipes and sockets in them.
+Files of text, pages, PDFs and Word documents of over 400 kinds are written with words that stand nowhere else, and read
+as `rag-zeval questions` does it, in a process that is measured. Then folders with links, pipes and sockets in them.
 """
 
 import json
@@ -16,6 +16,7 @@ from typing import Any
 
 from commands import UNSEEN, run_command
 from findings import Findings
+from hostile_docx import heavy_docx, light_docx
 from hostile_files import HostileFile, heavy_texts, light_texts
 from hostile_pages import heavy_pages, light_pages
 from hostile_pdfs import heavy_pdfs, light_pdfs
@@ -139,13 +140,13 @@ def run(seed: int = 0) -> Findings:
 
 
 def heavy_files(rng: random.Random) -> Iterable[HostileFile]:
-    return chain(heavy_texts(rng), heavy_pages(rng), heavy_pdfs(rng))
+    return chain(heavy_texts(rng), heavy_pages(rng), heavy_pdfs(rng), heavy_docx(rng))
 
 
 def run_light(seed: int, soups: int, broken: int) -> _Campaign:
     """What is read fast, and the folder of links."""
     rng, campaign = random.Random(seed), _Campaign()
-    files = [*light_texts(rng), *light_pages(rng, soups), *light_pdfs(rng, broken)]
+    files = [*light_texts(rng), *light_pages(rng, soups), *light_pdfs(rng, broken), *light_docx(rng, broken)]
     for at in range(0, len(files), TOGETHER):
         campaign.read(files[at : at + TOGETHER])
     campaign.folders()
