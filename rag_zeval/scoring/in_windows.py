@@ -24,7 +24,7 @@ from rag_zeval.scoring.in_pieces import Fits, InPieces, fits_whole, shown_whole
 # For a sentence whose reply cannot be read the reference is cut into pieces of at most so many words, then of fewer:
 # small judges lose themselves in references longer than those that they were taught on.
 PIECE_WORDS = (150, 75)
-WINDOWS = 4  # of an example with long answers, about: so many fewer examples are scored together as one group
+WINDOWS = 8  # of an example with long answers, about: so many fewer examples are scored together as one group
 
 
 @dataclass(frozen=True)
