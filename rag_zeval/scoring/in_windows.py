@@ -4,10 +4,11 @@ A small judge that has only seen answers of a few sentences loses itself in long
 sentences it can judge (`answer_sentences`). A window is shown to it as if it were the whole answer.
 """
 
+import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
-from types import MappingProxyType
+from itertools import chain, groupby
 from typing import Any, NamedTuple
 
 from rag_zeval.files import ANSWER_SENTENCES
@@ -18,12 +19,10 @@ from rag_zeval.models.embeddings import Embedder
 from rag_zeval.models.language_model import Backend
 from rag_zeval.scorers.rag_zeval import STRICT, RagZeval
 from rag_zeval.scorers.score import Score, Scored, Scorer, costs_together
-from rag_zeval.scorers.sentences import sentences_of
+from rag_zeval.scorers.sentences import pieces, sentences_of
 from rag_zeval.scoring.in_pieces import Fits, InPieces, fits_whole, shown_whole
 
-# For a sentence whose reply cannot be read the reference is cut into pieces of at most so many words, then of fewer:
-# small judges lose themselves in references longer than those that they were taught on.
-PIECE_WORDS = (150, 75)
+PIECE = 150  # most words of a piece of the reference, where the reply about a sentence cannot be read
 WINDOWS = 8  # of an example with long answers, about: so many fewer examples are scored together as one group
 
 
@@ -46,7 +45,7 @@ class Parts:
         asked = InPieces(scorer, self.fits) if self.in_pieces else scorer
         if self.limit is None:
             return asked
-        return InWindows(asked, self.limit, {words: InPieces(scorer, _at_most(words)) for words in PIECE_WORDS})
+        return InWindows(asked, self.limit)
 
     def lines(self, metric: str, of: int) -> Iterator[str]:
         """What to tell about so many examples, of which those looked at are some or all."""
@@ -93,52 +92,65 @@ def answer_sentences(answer: str) -> list[str]:
     return found or [answer]
 
 
-def _at_most(words: int) -> Fits:
-    return lambda example: len(example.reference.split()) <= words
+# Marks of Markdown: at the beginning of a line, and around words.
+_MARKS = re.compile(r"^\s*(?:[*+•-]|#{1,6}|>)\s+|(\*\*|__)(?=\S)(.+?)(?<=\S)\1", re.MULTILINE)
+
+
+def without_marks(answer: str) -> str:
+    """The answer without marks of Markdown for lists, headings, quotations and bold words."""
+    return _MARKS.sub(lambda match: match[2] or "", answer)
+
+
+def _shorter(reference: str) -> list[str]:
+    """A reference in pieces of at most PIECE words, or one as short as that in halves; none if it is half of that."""
+    words = len(reference.split())
+    if words <= PIECE // 2:
+        return []
+    most = PIECE if words > PIECE else math.ceil(words / 2)
+    cut = pieces(reference, lambda piece: len(piece.split()) <= most)
+    return cut if len(cut) > 1 else []
 
 
 class Window(NamedTuple):
     """Sentences `start` to `end` (exclusive) of the answer in this place; the answer is None for all answers whole.
 
-    words: how many a piece of the reference has at most, 0 for a reference that is not cut for this window.
+    piece: the number of the piece of the reference that is shown with them, 0 for all of it.
     """
 
     answer: int | None
     start: int = 0
     end: int = 0
-    words: int = 0
+    piece: int = 0
 
 
 ALL = Window(None)
-NO_PIECES: Mapping[int, Scorer] = MappingProxyType({})
 
 
 class InWindows(Scorer):
     """A scorer of claims, such as `RagZeval`, that is shown answers of at most `limit` sentences.
 
     An example whose answers are all that short is judged as it is. Otherwise each answer is judged alone in windows of
-    sentences, the short ones too: answers that are compared are judged in the same way. A window whose reply cannot be
-    read is asked again in halves, down to a sentence; answers that were shown together are then asked again alone. If a
-    sentence is not read, those of the scorers `in_pieces` are asked in turn whose number of words is below that of the
-    reference: they cut it into pieces of at most so many.
-    An answer has no score if one of its sentences is not read even so: nothing is left out.
+    sentences, the short ones too: answers that are compared are judged in the same way. Answers that are judged alone
+    are shown without marks of Markdown, which such judges were not taught. A window whose reply cannot be read is asked
+    again in halves, down to a sentence; answers that were shown together are then asked again alone. A sentence that is
+    not read is asked about in pieces of the reference, and these are halved; the piece counts that gives the largest
+    score, as in `InPieces`. An answer has no score if a piece is not read even so: nothing is left out.
 
     The score is supported claims / claims of all windows. `parts` of a row judged in windows: "trajectory", with all
     claims of each answer; "status" and "strict" as `RagZeval` has them, strict if all replies are; and "windows", for
     each answer a list with the first and the last sentence of each window (counted from 1), its status, in how many
-    pieces its reference was judged if in more than one, and its reply if nobody could read it.
+    pieces the reference was shown if in more than one, and its reply if nobody could read it.
     """
 
-    def __init__(self, scorer: Scorer, limit: int, in_pieces: Mapping[int, Scorer] = NO_PIECES):
-        self.scorer, self._limit, self._in_pieces = scorer, limit, in_pieces
+    def __init__(self, scorer: Scorer, limit: int):
+        self.scorer, self._limit = scorer, limit
         self.name, self.needs, self.also = scorer.name, scorer.needs, scorer.also
         self.group = scorer.group and max(1, scorer.group // WINDOWS)
         self.prompt_hash = scorer.prompt_hash
         self.identity = self._named(scorer.identity)
 
     def _named(self, identity: str) -> str:
-        words = ", ".join(map(str, self._in_pieces))
-        return f"{identity} in windows of {self._limit}{f', in pieces of {words} words' if words else ''}"
+        return f"{identity} in plain windows of {self._limit}, then pieces of {PIECE} words"
 
     @property
     def identities(self) -> set[str]:
@@ -153,21 +165,20 @@ class InWindows(Scorer):
 
     def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
         asked: dict[str, tuple[_LongExample, Window]] = {}
-        scorers = {0: self.scorer, **self._in_pieces}
-        shown: dict[int, list[Example]] = {words: [] for words in scorers}
+        shown: list[Example] = []
 
         def ask(of: _LongExample, windows: Sequence[Window]) -> None:
             for window in windows:
                 part = of.part(window)
                 asked[part.id] = of, window
-                shown[window.words].append(part)
+                shown.append(part)
 
         for example in examples:
-            of = _LongExample(example, self._limit, tuple(self._in_pieces))
+            of = _LongExample(example, self._limit)
             ask(of, of.windows)
-        while words := [words for words, parts in shown.items() if parts]:
-            now, shown[words[0]] = shown[words[0]], []
-            for scored in scorers[words[0]].score(now):
+        while shown:
+            now, shown[:] = shown[:], []
+            for scored in self.scorer.score(now):
                 of, window = asked.pop(scored.id)
                 ask(of, of.take(window, scored))
                 if of.is_done:
@@ -177,13 +188,14 @@ class InWindows(Scorer):
 class _LongExample:
     """An example that is judged, and what has been read of it.
 
-    windows: what is asked first. All of them are to be taken; those that `take` returns too. piece_words: of the
-    pieces that the reference may be cut into for a sentence, falling.
+    windows: what is asked first. All of them are to be taken; those that `take` returns too.
     """
 
-    def __init__(self, example: Example, limit: int, piece_words: Sequence[int] = ()):
-        self.example, self._limit, self._piece_words = example, limit, piece_words
-        self._sentences = [answer_sentences(answer) for answer in example.answers]
+    def __init__(self, example: Example, limit: int):
+        self.example, self._limit = example, limit
+        self._answers = list(map(without_marks, example.answers))
+        self._sentences = list(map(answer_sentences, self._answers))
+        self._references = [example.reference]  # and its pieces
         self.is_long = max(map(len, self._sentences)) > limit
         self.windows = self._each_answer() if self.is_long or len(example.answers) == 1 else [ALL]
         self._waiting = len(self.windows)
@@ -202,14 +214,18 @@ class _LongExample:
         return [self.part(window) for window in self.windows]
 
     def part(self, window: Window) -> Example:
-        """The example that is asked about a window. A whole answer stays as it is."""
+        """The example that is asked about a window."""
         if window.answer is None:
             return replace(self.example, id=f"{self.example.id}#whole")
-        answer, sentences = self.example.answers[window.answer], self._sentences[window.answer]
+        answer, sentences = self._answers[window.answer], self._sentences[window.answer]
         is_whole = window.end - window.start == len(sentences)
         shown = answer if is_whole else " ".join(sentences[window.start : window.end])
-        id_ = f"{self.example.id}#{window.answer}:{window.start}-{window.end}"
-        return replace(self.example, id=id_, answers=(shown,), unanswered=())
+        id_ = f"{self.example.id}#{window.answer}:{window.start}-{window.end}#{window.piece}"
+        part = replace(self.example, id=id_, answers=(shown,), unanswered=())
+        if not window.piece:
+            return part
+        reference = self._references[window.piece]
+        return replace(part, reference=reference, chunks=(reference,))
 
     def take(self, window: Window, scored: Scored) -> list[Window]:
         """Note what came of a window; returns what to ask instead, if its reply cannot be read."""
@@ -228,8 +244,10 @@ class _LongExample:
             return self._each_answer()
         if size > 1:
             return _cut(window, (size + 1) // 2)
-        before = window.words or len(self.example.reference.split())
-        return [window._replace(words=words) for words in self._piece_words if words < before][:1]
+        shorter = _shorter(self._references[window.piece])
+        first = len(self._references)
+        self._references += shorter
+        return [window._replace(piece=first + at) for at in range(len(shorter))]
 
     @property
     def is_done(self) -> bool:
@@ -251,12 +269,17 @@ class _LongExample:
 
     def _answer(self, place: int) -> tuple[Score, dict[str, Any] | None, list[dict[str, Any]]]:
         """The score of an answer, its part of the trajectory (None if a window was not read), and its windows."""
-        read = [(window, self._read[window]) for window in sorted(self._read) if window.answer == place]
-        windows = [_told(window, scored) for window, scored in read]
-        unread = next((scored for _, scored in read if not scored.parts.get("trajectory")), None)
+        own = sorted(window for window in self._read if window.answer == place)
+        by_piece = [
+            (*sentences, [self._read[window] for window in windows])
+            for sentences, windows in groupby(own, lambda window: (window.start, window.end))
+        ]
+        read = [_best(scored) for _, _, scored in by_piece]
+        windows = [_told(start, end, scored) for start, end, scored in by_piece]
+        unread = next((scored for scored in read if not scored.parts.get("trajectory")), None)
         if unread is not None:
             return Score(None, unread.scores[0].status), None, windows
-        candidates = [candidate for _, scored in read for candidate in scored.parts["trajectory"]]
+        candidates = [candidate for scored in read for candidate in scored.parts["trajectory"]]
         echoes = [candidate["answer"] for candidate in candidates]
         claims = [claim for candidate in candidates for claim in candidate["atomic_claims"]]
         candidate = {
@@ -266,16 +289,23 @@ class _LongExample:
         }
         if not claims:
             return Score(None, "failed: no claims"), candidate, windows
-        status = _worst([scored.scores[0].status for _, scored in read if scored.scores[0].value is not None])
+        status = _worst([scored.scores[0].status for scored in read if scored.scores[0].value is not None])
         return Score(sum(claim["is_supported"] for claim in claims) / len(claims), status), candidate, windows
 
 
-def _told(window: Window, scored: Scored) -> dict[str, Any]:
+def _best(by_piece: Sequence[Scored]) -> Scored:
+    """Of the pieces of the reference the first that was not read, or if all were, the one with the largest score."""
+    unread = (scored for scored in by_piece if not scored.parts.get("trajectory"))
+    return next(unread, None) or max(by_piece, key=lambda scored: (scored.values[0] is not None, scored.values[0]))
+
+
+def _told(start: int, end: int, by_piece: Sequence[Scored]) -> dict[str, Any]:
     """What a row says about a window."""
-    told: dict[str, Any] = {"sentences": [window.start + 1, window.end], "status": scored.scores[0].status}
-    if "pieces" in scored.parts:
-        told["pieces"] = len(scored.parts["pieces"])
-    return told if scored.parts.get("reply") is None else {**told, "reply": scored.parts["reply"]}
+    counted = _best(by_piece)
+    told: dict[str, Any] = {"sentences": [start + 1, end], "status": counted.scores[0].status}
+    if (count := sum(len(scored.parts.get("pieces", (scored,))) for scored in by_piece)) > 1:
+        told["pieces"] = count
+    return told if counted.parts.get("reply") is None else {**told, "reply": counted.parts["reply"]}
 
 
 def _worst(statuses: Sequence[str]) -> str:

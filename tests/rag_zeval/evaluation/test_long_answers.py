@@ -57,7 +57,7 @@ def test_a_long_answer_has_one_score_and_all_its_claims_and_its_row_says_how(
     long = judge()["long"]
     assert (long["scores"], long["statuses"]) == ([1 / 8, None, 1], ["ok", "failed: no answer", "ok"])
     assert long["calls"] == 5 and [len(windows) for windows in long["parts"]["windows"]] == [4, 0, 1]
-    assert long["identity"].endswith(" in windows of 2, in pieces of 150, 75 words")
+    assert long["identity"].endswith(" in plain windows of 2, then pieces of 150 words")
     told = "judged in windows: 1 of 2 cases, because an answer is longer than the judge can judge at once, 2 sentences"
     assert told in capsys.readouterr().err
     claims = {one.system: one.claims for one in read_judged(tmp_path / "o") if one.case == "long"}

@@ -20,7 +20,7 @@ from rag_zeval.scoring.in_windows import InWindows, answer_sentences, plan_parts
 
 FACTS = [f"Fact {number} is so." for number in range(20)]
 ANSWERS = st.lists(
-    st.tuples(st.lists(st.sampled_from(FACTS), min_size=1, unique=True), st.sampled_from([" ", "\n", " \n* "])),
+    st.tuples(st.lists(st.sampled_from(FACTS), min_size=1, unique=True), st.sampled_from([" ", "\n", " \n\n"])),
     min_size=1,
     max_size=3,
 )
@@ -94,7 +94,11 @@ def test_short_answers_are_judged_as_they_are_and_long_ones_each_alone() -> None
     assert asked == [FACTS[:2], [" ".join(FACTS[:2])], [" ".join(FACTS[2:4])], [FACTS[4]], [FACTS[5]]]
     assert rows["long"].values == (3 / 5, 0) and rows["long"].calls == 4 and rows["long"].parts["strict"]
     assert scorer.identity_of(rows["short"].parts) == scorer.scorer.identity
-    assert scorer.identity_of(rows["long"].parts) == scorer.identity == f"{scorer.scorer.identity} in windows of 2"
+    assert (
+        scorer.identity_of(rows["long"].parts)
+        == scorer.identity
+        == f"{scorer.scorer.identity} in plain windows of 2, then pieces of 150 words"
+    )
 
 
 def test_a_sentence_that_cannot_be_judged_leaves_its_answer_without_a_score_and_no_other() -> None:
@@ -114,11 +118,19 @@ def test_a_sentence_that_cannot_be_judged_leaves_its_answer_without_a_score_and_
     assert single.calls == 1 and single.parts["reply"] == "Oh no." and "windows" not in single.parts
 
 
-@pytest.mark.parametrize(("most", "pieces", "more"), [(160, None, 0), (150, 2, 2), (100, 3, 2 + 3), (20, 3, 2 + 3)])
-def test_of_a_sentence_that_was_not_read_the_reference_is_cut_into_pieces(
-    most: int, pieces: int | None, more: int
+@pytest.mark.parametrize(
+    ("most", "pieces", "calls"),
+    [
+        (160, None, 2),
+        (150, 2, 2 + 2 + 2),  # the windows 1-2 and 3-4; 1 and 2 alone; then the pieces, of 150 and 10 words
+        (100, 3, 2 + 2 + 2 + 2),  # the first of them in halves
+        (20, None, 2 + 2 + 2 + 2),  # and no further
+    ],
+)
+def test_a_sentence_that_was_not_read_is_asked_about_in_pieces_of_the_reference(
+    most: int, pieces: int | None, calls: int
 ) -> None:
-    """The judge loses itself in references of more words than `most`: of 160, 2 pieces of 150, 3 of 75."""
+    """The judge loses itself in references of more words than `most`; this one has 160."""
 
     def reply(request: Request) -> str | Reply:
         lost = FACTS[1] in shown(request)[0] and len(
@@ -126,13 +138,31 @@ def test_of_a_sentence_that_was_not_read_the_reference_is_cut_into_pieces(
         )
         return "Oh no." if lost > most else mock_reply(request)
 
-    asked = rag_zeval(reply, card={"answer_sentences": 2})
     reference = " ".join([*FACTS[:3], *["There is more."] * 48, FACTS[1]])
-    long = example([" ".join(FACTS[:4])], reference=reference)
-    (row,) = plan_parts(asked, [long], asked._evaluator.backend).asked(asked).score([long])
+    (row,) = InWindows(rag_zeval(reply), 2).score([example([" ".join(FACTS[:4])], reference=reference)])
     assert row.values == ((3 / 4,) if most > 20 else (None,))
-    assert row.calls == 2 + more + 2 * (more > 0)  # windows 1-2, 3-4; 1 and 2 alone; and the pieces
-    assert [one.get("pieces") for one in row.parts["windows"][0]] == ([None, pieces, None] if more else [None, None])
+    assert row.calls == calls
+    if pieces:
+        assert [one.get("pieces") for one in row.parts["windows"][0]] == [None, pieces, None]
+
+
+@pytest.mark.parametrize(
+    ("answer", "plain"),
+    [
+        ("**Two** words, **and: two**.", "Two words, and: two."),
+        ("# Title\n* one\n- **two**\n  + three\n> four", "Title\none\ntwo\nthree\nfour"),
+        ("2 * 3 ** 4, x_1 and __init__.py - 5, #6", "2 * 3 ** 4, x_1 and init.py - 5, #6"),
+    ],
+)
+def test_answers_that_are_judged_alone_are_shown_without_marks(answer: str, plain: str) -> None:
+    asked: list[list[str]] = []
+
+    def noted(request: Request) -> Reply:
+        asked.append(shown(request))
+        return mock_reply(request)
+
+    list(InWindows(rag_zeval(noted), 100).score([example([answer]), example([answer, "It is so."], "y")]))
+    assert asked == [[plain], [answer, "It is so."]]
 
 
 def test_a_window_without_a_reply_is_not_asked_again() -> None:
@@ -174,12 +204,13 @@ def test_a_long_reference_and_a_long_answer_are_judged_in_pieces_of_one_by_windo
     assert rows["x"].values == (1, 1) and [len(claims) for claims in verdicts(rows["x"])] == [4, 1]
     assert all(window["pieces"] > 1 for of_answer in rows["x"].parts["windows"] for window in of_answer)
     assert (
-        scorer.identity_of(rows["x"].parts) == f"{asked.identity} in pieces in windows of 2, in pieces of 150, 75 words"
+        scorer.identity_of(rows["x"].parts)
+        == f"{asked.identity} in pieces in plain windows of 2, then pieces of 150 words"
     )
     assert scorer.identity_of(rows["short"].parts) == asked.identity
     assert {
         asked.identity,
-        f"{asked.identity} in pieces in windows of 2, in pieces of 150, 75 words",
+        f"{asked.identity} in pieces in plain windows of 2, then pieces of 150 words",
     } < scorer.identities
 
 
