@@ -92,17 +92,20 @@ def answer_sentences(answer: str) -> list[str]:
     return found or [answer]
 
 
-# Marks of Markdown: at the beginning of a line, and around words.
-_MARKS = re.compile(r"^\s*(?:[*+•-]|#{1,6}|>)\s+|(\*\*|__)(?=\S)(.+?)(?<=\S)\1", re.MULTILINE)
+# Marks of Markdown: at the beginning of a line, but no sign of a number there; and around words, but not within them.
+_MARKS = re.compile(r"^[ \t]*(?:[*+•-]|#{1,6})[ \t]+(?!\d)|(?<!\w)\*\*(?=\S)(.+?)(?<=\S)\*\*(?!\w)", re.MULTILINE)
 
 
 def without_marks(answer: str) -> str:
-    """The answer without marks of Markdown for lists, headings, quotations and bold words."""
-    return _MARKS.sub(lambda match: match[2] or "", answer)
+    """The answer without marks of Markdown for lists, headings and bold words."""
+    return _MARKS.sub(lambda match: match[1] or "", answer)
 
 
 def _shorter(reference: str) -> list[str]:
-    """A reference in pieces of at most PIECE words, or one as short as that in halves; none if it is half of that."""
+    """A reference in pieces of at most PIECE words; one as short as that in halves.
+
+    There are no pieces of a reference that has half of PIECE's words or fewer, or a single sentence.
+    """
     words = len(reference.split())
     if words <= PIECE // 2:
         return []

@@ -150,8 +150,8 @@ def test_a_sentence_that_was_not_read_is_asked_about_in_pieces_of_the_reference(
     ("answer", "plain"),
     [
         ("**Two** words, **and: two**.", "Two words, and: two."),
-        ("# Title\n* one\n- **two**\n  + three\n> four", "Title\none\ntwo\nthree\nfour"),
-        ("2 * 3 ** 4, x_1 and __init__.py - 5, #6", "2 * 3 ** 4, x_1 and init.py - 5, #6"),
+        ("# Title\n\n* one\n- **two**\n  + three", "Title\n\none\ntwo\nthree"),
+        *[(text, text) for text in ("2 * 3 ** 4, a**b**c and __init__.py - 5", "- 5 degrees", "> 5 mg", "#6 of 9")],
     ],
 )
 def test_answers_that_are_judged_alone_are_shown_without_marks(answer: str, plain: str) -> None:
