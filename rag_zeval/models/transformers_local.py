@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import cache
@@ -68,7 +68,7 @@ class TransformersBackend(FolderModel):
             with _lost_process(self.name):
                 for batch in reversed(batches):
                     longest_first.append(self._pool.submit(_run_elsewhere, *self._elsewhere, batch))
-                for done in as_completed(longest_first):
+                for done in longest_first:  # in this order, whichever ends first: equal runs write equal files
                     yield from done.result()
         finally:
             for waiting in longest_first:

@@ -127,6 +127,13 @@ def test_several_processes_give_the_replies_of_one(tiny_model: str, monkeypatch:
     assert len(replies(open_backend(tiny_model, processes=2), requests)) == len(requests)  # with new ones
 
 
+def test_replies_come_in_the_same_order_whichever_process_ends_first(tiny_model: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr("rag_zeval.models.transformers_local.BATCH_ROWS", 1)
+    requests = [*(ask("short", trial, max_tokens=1) for trial in range(3)), ask("x" * 60, max_tokens=30)]
+    found = [index for index, _ in open_backend(tiny_model, processes=2).replies_to(requests)]
+    assert found == [3, 2, 1, 0]  # the longest comes first, though it ends last
+
+
 def test_models_asked_one_after_the_other_share_their_processes(tiny_model: str, tmp_path: Path) -> None:
     """Two requests are two batches then, though they would fit into one."""
     from safetensors.torch import load_file, save_file
