@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 import torch
@@ -309,17 +310,61 @@ def _decode(
         rows = [rows[at] for at in cache.close_gaps([not row.is_finished(stops) for row in rows])]
 
 
-def _prefill(model: Any, prompts: Sequence[Sequence[int]], pad: int) -> RowCache:
-    """A cache with a row for each prompt: keys and values of all its tokens but the last."""
-    width = max(map(len, prompts)) - 1
-    cache = RowCache(len(prompts), width)
-    at_once = max(1, PREFILL // max(1, width))
-    for start in range(0, len(prompts) if width else 0, at_once):
-        some = prompts[start : start + at_once]
-        ids = torch.tensor([[*p[:-1], *[pad] * (width + 1 - len(p))] for p in some], device=model.device)
-        positions = torch.arange(width, device=model.device).expand(len(some), -1)
-        _forward(model, cache, slice(start, start + len(some)), ids, positions, logits_to_keep=1)
+def _prefill(model: Any, prompts: Sequence[tuple[int, ...]], pad: int) -> RowCache:
+    """A cache with a row for each prompt: keys and values of all its tokens but the last.
+
+    What prompts begin with in common is computed once: the reference, where parts of an answer are judged alone.
+    """
+    own = _beginnings(prompts)
+    beginnings = {beginning: at for at, beginning in enumerate(dict.fromkeys(own))}
+    room = max(map(len, prompts))
+    cache = RowCache(len(beginnings), room)
+    _fill(model, cache, list(beginnings), [0] * len(beginnings), pad)
+    if len(beginnings) < len(prompts):
+        cache = cache.spread([beginnings[beginning] for beginning in own], room)
+        starts = list(map(len, own))
+        rests = [prompt[start:-1] for prompt, start in zip(prompts, starts, strict=True)]
+        _fill(model, cache, rests, starts, pad)
     return cache
+
+
+def _beginnings(prompts: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """What each prompt, without its last token, begins with.
+
+    Prompts with the same beginning share it if it is at least half of each. A prompt that shares none has all of it.
+    """
+    own = [prompt[:-1] for prompt in prompts]
+    family: list[int] = []  # places of prompts that share a beginning
+    for place in sorted(range(len(prompts)), key=prompts.__getitem__):
+        common = _common(own[family[0]], own[place]) if family else ()
+        longest = max(len(prompts[at]) for at in (*family, place))
+        if 2 * len(common) < longest:
+            family, common = [], own[place]
+        family.append(place)
+        for at in family:
+            own[at] = common
+    return own
+
+
+def _common(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
+    """What two prompts begin with."""
+    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))
+    return tuple(token for token, _ in pairs)
+
+
+def _fill(model: Any, cache: RowCache, texts: Sequence[Sequence[int]], starts: Sequence[int], pad: int) -> None:
+    """Compute keys and values of a text for each row of a cache that has those of the row's first `starts` tokens."""
+    width = max(map(len, texts))
+    at_once = max(1, PREFILL // max(1, width))
+    for first in range(0, len(texts) if width else 0, at_once):
+        some = slice(first, first + at_once)
+        ids = torch.tensor([[*text, *[pad] * (width - len(text))] for text in texts[some]], device=model.device)
+        ends = torch.tensor([len(text) for text in texts[some]], device=model.device)[:, None]
+        steps = torch.arange(width, device=model.device).minimum(
+            ends
+        )  # padding goes behind the text, and is overwritten
+        positions = torch.tensor(starts[some], device=model.device)[:, None] + steps
+        _forward(model, cache, some, ids, positions, logits_to_keep=1)
 
 
 def _forward(model: Any, cache: RowCache, rows: slice, ids: Any, positions: Any, logits_to_keep: int = 0) -> Any:

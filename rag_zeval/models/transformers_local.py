@@ -23,6 +23,7 @@ from rag_zeval.text import one_line
 
 BATCH_TOKENS = 65_536  # most tokens of prompts, replies and padding in a batch: limits the KV cache
 BATCH_ROWS = 32
+SIMILAR = 128  # tokens by which the lengths of similar jobs may differ
 STORED = "auto"  # transformers' name of the dtype that the weights are stored in
 
 
@@ -162,17 +163,20 @@ def _run_elsewhere(spec: str, key: str, batch: list[Job]) -> list[tuple[int, Rep
 def _batches(jobs: Sequence[Job], processes: int) -> Iterator[list[Job]]:
     """Batches of jobs with equal sampling and similar length, within BATCH_TOKENS (a single job may exceed it).
 
-    They are so small that each process gets one: a few jobs, too, are shared.
+    They are so small that each process gets one: a few jobs, too, are shared. Prompts of similar length that begin in
+    the same way come together: what prompts of a batch begin with in common is computed once.
     """
     rows = min(BATCH_ROWS, math.ceil(len(jobs) / processes))
 
     def sampling(job: Job) -> tuple[float, float]:
         return job.request.sampling.temperature, job.request.sampling.top_p
 
-    for _, jobs_alike in groupby(sorted(jobs, key=lambda job: (*sampling(job), job.size)), sampling):
+    ordered = sorted(jobs, key=lambda job: (*sampling(job), job.size // SIMILAR, job.prompt))
+    for _, jobs_alike in groupby(ordered, sampling):
         batch: list[Job] = []
-        for job in jobs_alike:  # from short to long, so the newest is the longest row of the batch
-            if batch and (len(batch) == rows or (len(batch) + 1) * job.size > BATCH_TOKENS):
+        for job in jobs_alike:
+            longest = max(one.size for one in (*batch, job))
+            if batch and (len(batch) == rows or (len(batch) + 1) * longest > BATCH_TOKENS):
                 yield batch
                 batch = []
             batch.append(job)

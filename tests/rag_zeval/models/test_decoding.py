@@ -103,7 +103,9 @@ def assert_same(found, expected):
 
 rows = st.lists(  # prompts drawn from a few, so that some are the same, and from few tokens, so that they repeat
     st.tuples(
-        st.lists(st.integers(1, 6), min_size=1, max_size=12) | st.sampled_from([[7], [8, 9, 8, 9], [10, 11, 12, 10]]),
+        st.lists(st.integers(1, 6), min_size=1, max_size=12)
+        | st.sampled_from([[7], [8, 9, 8, 9], [10, 11, 12, 10]])
+        | st.lists(st.integers(1, 2), max_size=8).map([8, 9, 8, 9, 10, 11].__add__),  # others have the same beginning
         st.integers(1, 24),
         st.integers(0, 3),
     ),
@@ -243,6 +245,21 @@ def test_prompts_read_a_few_at_a_time_are_read_the_same(model, prompts, monkeypa
     expected = generate(model, prompts, 20, eos=[])
     monkeypatch.setattr(decoding, "PREFILL", 40)
     assert_same(generate(model, prompts, 20, eos=[]), expected)
+
+
+def test_the_same_beginning_of_several_prompts_is_read_once(model, monkeypatch):
+    read, real = [], decoding._forward
+
+    def forward(model, cache, rows, ids, positions, logits_to_keep=0):
+        read.append(ids.numel() * bool(logits_to_keep))
+        return real(model, cache, rows, ids, positions, logits_to_keep)
+
+    monkeypatch.setattr(decoding, "_forward", forward)
+    beginning = list(range(1, 21))
+    prompts = [[*beginning, 30, 31], [40, 41], [*beginning, 32, 33], [*beginning[:5], 50], [*beginning, 30, 34]]
+    generate(model, prompts, 1, eos=[])
+    beginnings, rests = 3 * len(beginning), 5 * 1  # in rows as long as the longest
+    assert sum(read) == beginnings + rests
 
 
 def test_the_cache_is_gone_with_the_last_token(model, prompts, monkeypatch):
