@@ -8,6 +8,9 @@ And typed settings made of it: a `Section`, checked by `check_settings`; and wha
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from functools import cache
+from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -140,12 +143,17 @@ def _profile(configs: Path, name: str) -> DictConfig:
 
 def _load_yaml(path: Path) -> DictConfig:
     try:
-        loaded = OmegaConf.load(path)
-    except (yaml.YAMLError, OSError) as error:
+        loaded = deepcopy(_parsed(path.read_text(encoding="utf-8")))
+    except (yaml.YAMLError, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read as YAML: {' '.join(str(error).split())[:200]}") from error
     if not isinstance(loaded, DictConfig):
         raise InputError(f"{path}: expected keys with values, found a list")
     return loaded
+
+
+@cache  # a plan of many runs reads the same few files for each, and reading YAML is slow
+def _parsed(text: str) -> Any:
+    return OmegaConf.load(StringIO(text))
 
 
 def _check_keys(source: str, config: DictConfig, layer: DictConfig) -> None:
