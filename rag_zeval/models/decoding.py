@@ -353,16 +353,15 @@ def _common(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _fill(model: Any, cache: RowCache, texts: Sequence[Sequence[int]], starts: Sequence[int], pad: int) -> None:
-    """Compute keys and values of a text for each row of a cache that has those of the row's first `starts` tokens."""
+    """Compute keys and values of a text for each row of a cache, behind those of the row's first `starts` tokens."""
     width = max(map(len, texts))
     at_once = max(1, PREFILL // max(1, width))
     for first in range(0, len(texts) if width else 0, at_once):
         some = slice(first, first + at_once)
         ids = torch.tensor([[*text, *[pad] * (width - len(text))] for text in texts[some]], device=model.device)
         ends = torch.tensor([len(text) for text in texts[some]], device=model.device)[:, None]
-        steps = torch.arange(width, device=model.device).minimum(
-            ends
-        )  # padding goes behind the text, and is overwritten
+        # padding goes to the column behind the text, which the next token overwrites
+        steps = torch.arange(width, device=model.device).minimum(ends)
         positions = torch.tensor(starts[some], device=model.device)[:, None] + steps
         _forward(model, cache, some, ids, positions, logits_to_keep=1)
 
