@@ -21,6 +21,9 @@ ifneq ($(and $(DRY),$(filter-out train bench paper,$(MAKECMDGOALS))),)
 $(error DRY_RUN goes with make train, make bench and make paper alone)
 endif
 
+# Python compiles a module when it is first imported: far fewer than pip installs. Where it may not keep them, pip does it all.
+PIP_COMPILE := $(if $(PYTHONDONTWRITEBYTECODE),,--no-compile)
+
 # A dry run needs verl's configuration only, and both environments have the same verl. A rehearsal runs on a CPU.
 ifneq ($(or $(filter nano small short,$(PROFILE)),$(DRY),$(filter rehearse,$(MAKECMDGOALS))),)
 VENV ?= .venv
@@ -84,7 +87,7 @@ $(READY): $(LOCK) pyproject.toml
 	  echo 'error: RAG-Zeval needs Python 3.10, 3.11 or 3.12 with its venv module; found:' \
 	    "$$($(or $(PYTHON),python3) --version 2>&1 | tail -n 1). PYTHON=path/to/python names another." >&2; exit 2; fi; \
 	$(PY) -c '$(SUPPORTED)' 2>/dev/null || { echo "making $(VENV) with $$found"; "$$found" -m venv --clear $(VENV); }
-	$(PY) -m pip install --disable-pip-version-check $(PIP_ARGS) -r $(LOCK)
+	$(PY) -m pip install --disable-pip-version-check $(PIP_COMPILE) $(PIP_ARGS) -r $(LOCK)
 	$(if $(GPU_BUILD),$(PY) -m pip install --disable-pip-version-check --no-deps --no-build-isolation $(GPU_BUILD))
 	$(PY) -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
