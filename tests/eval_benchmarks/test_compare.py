@@ -1,5 +1,6 @@
 import json
 import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,6 +25,19 @@ def run(judge_server: Any, nano: Any, capsys: Any) -> Path:
     assert nano("scorers=[bleu,rag_zeval]", judge_server.models("yes", "perfect")) == 0
     capsys.readouterr()
     return nano.out
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("kept") / "run"
+
+
+@pytest.fixture
+def copy(kept: Path, out: Path, request: pytest.FixtureRequest) -> Path:
+    """A copy of a finished run, which was made once: to be spoilt."""
+    if not kept.exists():
+        shutil.copytree(request.getfixturevalue("run"), kept)
+    return Path(shutil.copytree(kept, out / "copy"))
 
 
 def test_a_run_is_read_back_as_it_was_written(run: Path) -> None:
@@ -113,14 +127,14 @@ def test_what_cannot_be_compared_is_said(run: Path, tmp_path: Path, capsys: pyte
         ),
     ],
 )
-def test_a_run_that_is_not_whole_is_refused(run: Path, change: Any, message: str, monkeypatch: Any) -> None:
+def test_a_run_that_is_not_whole_is_refused(copy: Path, change: Any, message: str, monkeypatch: Any) -> None:
     monkeypatch.setenv("CANARY", "5")
-    path = run / "manifest.json"
+    path = copy / "manifest.json"
     manifest = json.loads(path.read_text())
     change(manifest)
     path.write_text(json.dumps(manifest))
     with pytest.raises(InputError, match=message):
-        read_run(run)
+        read_run(copy)
 
 
 @pytest.mark.parametrize(
@@ -133,12 +147,12 @@ def test_a_run_that_is_not_whole_is_refused(run: Path, change: Any, message: str
         ({"seconds": [7]}, "field 'seconds' must be int or float, found list"),
     ],
 )
-def test_rows_of_another_kind_are_refused(run: Path, change: dict[str, Any], message: str) -> None:
-    file = next((run / "rows").glob("*bleu*"))
+def test_rows_of_another_kind_are_refused(copy: Path, change: dict[str, Any], message: str) -> None:
+    file = next((copy / "rows").glob("*bleu*"))
     first, *rows = file.read_text().splitlines()
     file.write_text("\n".join([json.dumps(json.loads(first) | change), *rows]) + "\n")
     with pytest.raises(InputError, match=rf"bleu.*jsonl: .*{message}"):
-        read_run(run)
+        read_run(copy)
 
 
 def test_a_run_is_read_with_the_data_folder_of_now(write_wikieval: Any, out: Path, monkeypatch: Any) -> None:

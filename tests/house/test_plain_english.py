@@ -108,7 +108,7 @@ def pages() -> Iterator[tuple[str, int, str]]:
         *ROOT.glob("docs/*.md"),
         *ROOT.glob("checkpoints/*/README.md"),
     ]
-    found += [path for folder in CODE for path in (ROOT / folder).rglob("templates/*") if path.suffix != ".js"]
+    found += [path for folder in CODE for path in (ROOT / folder).rglob("templates/*.*") if path.suffix != ".js"]
     for path in sorted(found):
         yield str(path.relative_to(ROOT)), 1, path.read_text(encoding="utf-8")
     before, _, rest = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").partition("## [Unreleased]")
