@@ -125,7 +125,7 @@ def _habits(example: Example, scored: Scored | None) -> dict:
     if scored is None or scored.parts.get("strict") is None:
         return {}
     habits: dict = {"format": float(scored.parts["strict"])}
-    if candidates := scored.parts.get("trajectory"):
+    if candidates := [candidate for candidate in scored.parts.get("trajectory") or () if candidate]:
         claims = [claim for candidate in candidates for claim in candidate["atomic_claims"]]
         quotes = [quote for claim in claims for quote in claim["grounding_evidence"]]
         verbatim = find_quotes(example.reference, quotes).verbatim

@@ -99,13 +99,14 @@ def _ranking(example: RankedExample, scored: Scored | None) -> float | None:
     return float(strictly_ranked(scored.values, example.true_support))
 
 
-def _candidates(scored: Scored | None) -> list[Row]:
+def _candidates(scored: Scored | None) -> list[Row | None]:
+    """The judgement of each answer, None for one that was not read; empty if nothing was."""
     return (scored.parts.get("trajectory") or []) if scored else []
 
 
 def _verdicts(example: RankedExample, scored: Scored | None) -> list[Verdict]:
     """One of each claim; none without a readable judgement."""
-    claims = [claim for candidate in _candidates(scored) for claim in candidate["atomic_claims"]]
+    claims = [claim for candidate in _candidates(scored) if candidate for claim in candidate["atomic_claims"]]
     return [(world.claim_is_true(claim["claim"], example.question.facts), claim["is_supported"]) for claim in claims]
 
 
@@ -113,6 +114,8 @@ def _recall(example: RankedExample, scored: Scored | None) -> tuple[int, int] | 
     """(facts of all answers that the judge's claims about that answer hold, all facts); None without a judgement."""
     recalled = total = 0
     for answer, candidate in zip(example.answers, _candidates(scored), strict=False):
+        if candidate is None:
+            continue
         stated = {world.read_claim(sentence) for sentence in re.split(r"(?<=\.)\s+", answer)}
         recalled += len(stated & {world.read_claim(claim["claim"]) for claim in candidate["atomic_claims"]})
         total += len(stated)

@@ -158,9 +158,10 @@ def _of_trials(trials: Sequence[Trial]) -> Replies:
     return side
 
 
-def _trajectory(candidates: list[Row] | None) -> Trajectory | None:
-    """What `schema.as_json` made of a trajectory."""
-    if candidates is None:
+def _trajectory(candidates: list[Row | None] | None) -> Trajectory | None:
+    """What `schema.as_json` made of a trajectory; None if the judgement of an answer is missing."""
+    read = [candidate for candidate in candidates or () if candidate is not None]
+    if candidates is None or len(read) < len(candidates):
         return None
     return tuple(
         CandidateEvaluation(
@@ -171,5 +172,5 @@ def _trajectory(candidates: list[Row] | None) -> Trajectory | None:
             ),
             candidate["answer"],
         )
-        for letter, candidate in zip(LETTERS, candidates, strict=False)
+        for letter, candidate in zip(LETTERS, read, strict=False)
     )

@@ -215,6 +215,13 @@ def test_a_bench_compares_its_first_model_with_its_last(run: Path, tmp_path: Pat
     assert found["before"]["replies"] == found["after"]["replies"] == 6
     assert not any("alpha" in name or name == "echo_differs" for name in found["figures"])
     assert found["figures"]["claims_A"]["after"]["n"] == 6 and found["figures"]["claims_D"]["after"]["n"] == 3
+    [rows] = (out / "rows").glob("*nano-judge*")
+    first, *others = rows.read_text().splitlines()
+    partly = json.loads(first)
+    partly["parts"]["trajectory"][0] = None  # of one answer there is no judgement
+    rows.write_text("\n".join([json.dumps(partly), *others]) + "\n")
+    _, found = figures_of(run, f"bench={out}")
+    assert found["figures"]["claims_A"]["after"]["n"] == 5
 
 
 @pytest.fixture

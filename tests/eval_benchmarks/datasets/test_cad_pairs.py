@@ -61,7 +61,9 @@ def test_what_a_judge_writes_is_measured_and_a_reply_that_is_none_is_missing(ben
             {"claim": "c", "is_supported": True, "grounding_evidence": [f"number {at} it is"], "analysis": "one two"},
             {"claim": "c", "is_supported": False, "grounding_evidence": ["never said"], "analysis": ""},
         ]
-        trajectory = [{"id": letter, "atomic_claims": claims} for letter in "AB"]
+        trajectory: list[Any] = [{"id": letter, "atomic_claims": claims} for letter in "AB"]
+        if at == 1:
+            trajectory[0] = None  # one answer of two was read, judged alone
         return Scored(id_, (Score(1.0), Score(0.0)), {"trajectory": trajectory, "strict": True})
 
     broken = Scored("q2", (Score(None, "failed: format"),) * 2, {"trajectory": None, "strict": False})

@@ -55,6 +55,7 @@ def test_claims_are_counted_against_the_world() -> None:
         ("Nothing of the kind.", False),
     ]
     row = Scored(asked.id, **judged([claims, [], [], []], (1.0, None, None, None)))
+    row.parts["trajectory"][1] = None
     found = values(benchmark, {asked.id: row})
     assert found["verdict_accuracy"] == (pytest.approx(1 / 3), 1)
     assert (found["verdict_tpr"], found["verdict_tnr"]) == ((1.0, 1), (0.0, 1))
@@ -74,6 +75,8 @@ def test_claims_left_out_are_seen_and_those_about_another_answer_do_not_help() -
     claims[worst] = [("Nothing of the kind.", False)]
     row = Scored(example.id, **judged(claims, (1.0, 1.0, 1.0, 1.0)))
     assert values(benchmark, {example.id: row})["claim_recall"] == (1 / 16, 1)
+    row.parts["trajectory"][worst] = None  # not read, so not known
+    assert values(benchmark, {example.id: row})["claim_recall"] == (1 / 12, 1)
 
 
 def test_a_prompt_counts_once_however_many_claims_it_has() -> None:
