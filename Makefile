@@ -21,7 +21,8 @@ ifneq ($(and $(DRY),$(filter-out train bench paper,$(MAKECMDGOALS))),)
 $(error DRY_RUN goes with make train, make bench and make paper alone)
 endif
 
-# Python compiles a module when it is first imported: far fewer than pip installs. Where it may not keep them, pip does it all.
+# Python compiles a module when it is first imported, and pip installs far more modules than that. Where Python may not
+# keep what it compiles, pip compiles all of them.
 PIP_COMPILE := $(if $(PYTHONDONTWRITEBYTECODE),,--no-compile)
 
 # A dry run needs verl's configuration only, and both environments have the same verl. A rehearsal runs on a CPU.
