@@ -111,7 +111,7 @@ def _verdicts(example: RankedExample, scored: Scored | None) -> list[Verdict]:
 
 
 def _recall(example: RankedExample, scored: Scored | None) -> tuple[int, int] | None:
-    """(facts of the answers judged that the judge's claims about that answer hold, all their facts); None without any."""
+    """(facts of the judged answers that the judge's claims about that answer hold, all their facts), or None."""
     recalled = total = 0
     for answer, candidate in zip(example.answers, _candidates(scored), strict=False):
         if candidate is None:
