@@ -127,6 +127,8 @@ def test_a_run_that_stands_still_is_stopped_with_the_error_last(
 
 LOOP, RUNNER, SERVER = (f"\x1b[36m({name} pid=7)\x1b[0m " for name in ("AgentLoopWorkerTQ", "TaskRunnerV1", "Server"))
 BUFFER = "RuntimeError: Sync replay buffer selected terminal groups with no materializable trajectories."
+DIED = "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task."
+KILLED = "The actor is dead because its worker process has died."
 CAUSE = "ValueError: Prompt length (9000) leaves no room to generate"
 
 
@@ -160,6 +162,14 @@ CAUSE = "ValueError: Prompt length (9000) leaves no room to generate"
                 f"{RUNNER}{BUFFER}", BUFFER,
             ],
             CAUSE, BUFFER, 3,
+        ),
+        (  # as ray 2.60 tells of a worker that was killed
+            [
+                f"{ATTEMPT}1", "ray.exceptions.RayTaskError(ActorDiedError): ray::TaskRunnerV1.run()", DIED,
+                "\tclass_name: AgentLoopWorker", "\tactor_id: c040", "\tpid: 3229", "\tip: 192.0.2.2",
+                f"{KILLED} Worker exit type: SYSTEM_ERROR",
+            ],
+            DIED, f"{KILLED} Worker exit type: SYSTEM_ERROR", 3,
         ),
     ],
 )  # fmt: skip
