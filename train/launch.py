@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DTYPE_NAMES = {"fp32": "float32", "bf16": "bfloat16"}  # of verl's short names
 STEP = re.compile(r"step:\d+ - ")  # verl's own line of a step's metrics
 WRAPPER = "ray.exceptions.RayTaskError("
-DEATH = re.compile(r"class_name: |The actor is dead because")  # below an error of ray: which process died, and how
+DEATH = re.compile(r"class_name: |The actor is dead because")  # below ray's error: which process died, of what
 POLL_SECONDS = 0.5
 NOTE_SECONDS = 10.0  # between two looks for shared memory
 MODULES = "VERL_USE_EXTERNAL_MODULES"
@@ -229,11 +229,23 @@ def last_words(log: Path, lines: int = 3) -> list[str]:
     text = log.read_text(encoding="utf-8", errors="replace").rpartition(ATTEMPT)[2]  # its first line names the attempt
     output = [bare(line) for line in text.splitlines()[1:]]
     # hydra repeats what a config class raised as AssertionError('...')
-    named = [(at, line) for at, line in enumerate(output) if names_error(line) or DEATH.match(line)]
+    named = _errors(output)
     last = list(dict.fromkeys(line for _, line in reversed(named)))
     if not last:
         return list(dict.fromkeys(reversed(output[-lines:])))[::-1]
     logged = max((at for at, line in enumerate(output) if STEP.match(line)), default=-1)
-    causes = [line for at, line in named if at > logged and not line.startswith(WRAPPER) and not DEATH.match(line)]
+    causes = [line for at, line in named if at > logged and not line.startswith(WRAPPER)]
     first = causes[:1] if causes and causes[0] not in last[:lines] else []
     return first + last[: lines - len(first)][::-1]
+
+
+def _errors(output: Sequence[str]) -> list[tuple[int, str]]:
+    """The lines that name an error, each with its place. Ray's lines about a dead actor join the error above them."""
+    errors: list[tuple[int, str]] = []
+    for at, line in enumerate(output):
+        if names_error(line):
+            errors.append((at, line))
+        elif errors and DEATH.match(line):
+            place, error = errors.pop()
+            errors.append((place, f"{error} {line}"))
+    return errors

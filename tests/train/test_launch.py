@@ -163,13 +163,12 @@ CAUSE = "ValueError: Prompt length (9000) leaves no room to generate"
             ],
             CAUSE, BUFFER, 3,
         ),
-        (  # as ray 2.60 tells of a worker that was killed
+        (  # as ray 2.60 tells of a worker that was killed: the end speaks of a buffer
             [
-                f"{ATTEMPT}1", "ray.exceptions.RayTaskError(ActorDiedError): ray::TaskRunnerV1.run()", DIED,
-                "\tclass_name: AgentLoopWorker", "\tactor_id: c040", "\tpid: 3229", "\tip: 192.0.2.2",
-                f"{KILLED} Worker exit type: SYSTEM_ERROR",
+                f"{ATTEMPT}1", f"{LOOP}{DIED}", f"{LOOP}\tclass_name: Decoder", f"{LOOP}\tpid: 3229", f"{LOOP}{KILLED}",
+                "ray.exceptions.RayTaskError(RuntimeError): ray::TaskRunnerV1.run()", BUFFER,
             ],
-            DIED, f"{KILLED} Worker exit type: SYSTEM_ERROR", 3,
+            f"{DIED} class_name: Decoder {KILLED}", BUFFER, 3,
         ),
     ],
 )  # fmt: skip

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import os
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import ray
@@ -152,6 +153,7 @@ class Replica(RolloutReplica):
         )
         await server.launch_server.remote()
         self.servers, self._server_handle = [server], server
+        self.decoders = decoders  # their owner holds them too: ray ends an actor that nobody holds
         host = ray.util.get_node_ip_address().strip("[]")
         self._server_address = f"{host}:hf-{self.replica_rank}"  # only a key for verl's load balancer
 
@@ -172,6 +174,11 @@ class ServerAdapter(BaseRollout):
         self.rank, self.is_leader_rank = int(os.environ["RANK"]), True
         self.replica, of_replica = divmod(self.rank, self.config.data_parallel_size)
         self.tells_server = of_replica == 0
+
+    @cached_property
+    def decoder(self) -> Any:
+        """Looked up once: a handle says what an actor died of, a dead actor's name leads nowhere."""
+        return ray.get_actor(_decoder_name(self.rank))
 
     async def resume(self, *args: Any) -> None:
         """Nothing was put to sleep."""
@@ -194,6 +201,6 @@ class ServerAdapter(BaseRollout):
         else:
             named = list(weights)
         state = {name: value.detach().cpu().float().clone() for name, value in named}
-        await ray.get_actor(_decoder_name(self.rank)).load_weights.remote(state)
+        await self.decoder.load_weights.remote(state)
         if self.tells_server and global_steps is not None:
             await ray.get_actor(_server_name(self.replica)).start_step.remote(global_steps)
