@@ -192,7 +192,7 @@ def _bench_run(rows: list[PaperRow], judge: str, settings: PaperSettings, judges
         "judge.trials": 1 if judge == NO_MODEL or greedy else settings.trials.get(judge, TRIALS),
         "embeddings.model": settings.spec("ada-002") if any(measure.embeds for measure in measures) else None,
         "bert_score.model": settings.bert_score if BertScore.name in scorers else None,
-        **flat(settings.bench),
+        **{key: value for key, value in flat(settings.bench).items() if value is not None},
     }
     places = [f"profile={settings.profile}", f"out_dir={folder}"]
     return BenchRun(judge, name, folder, [*places, *(f"{key}={json.dumps(value)}" for key, value in values.items())])
