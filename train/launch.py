@@ -130,6 +130,8 @@ def manifest_of(
 
 # By default glibc gives a large tensor's memory back to the system, which clears it page by page for the next tensor
 KEEP_MEMORY = "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=4000000000:glibc.malloc.trim_threshold=8000000000"
+# 0 is off: ray would kill workers once 95% of the memory is in use, by whatever program, and with swap space left
+MEMORY_MONITOR = "RAY_memory_monitor_refresh_ms"
 
 
 class StoodStill(Exception):
@@ -176,6 +178,7 @@ def worker_variables(settings: Settings, out_dir: Path, attempt: Path) -> dict[s
         variables |= {"VERL_PLATFORM": "cpu", MODULES: ",".join(dict.fromkeys([*plugins, *filter(None, own)]))}
     if settings.platform == "cpu":
         variables["GLIBC_TUNABLES"] = os.environ.get("GLIBC_TUNABLES", KEEP_MEMORY)
+        variables[MEMORY_MONITOR] = os.environ.get(MEMORY_MONITOR, "0")
     return variables
 
 

@@ -12,6 +12,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.stages.config import load_config
 from train.launch import (
     ATTEMPT,
+    MEMORY_MONITOR,
     MODULES,
     claimed_folder,
     environment,
@@ -43,9 +44,10 @@ def test_environment_keeps_to_a_ray_of_its_own(
     assert {"VERL_FILE_LOGGER_PATH", "TENSORBOARD_DIR", "WANDB_MODE", "WANDB_DIR", MARK} <= variables.keys()
     assert "RAY_ADDRESS" not in own and own["RAY_TMPDIR"] == str(tmp_path / "ray")
     assert own["WANDB_MODE"] == "offline" and own["HF_HUB_OFFLINE"] == "1" and own["VERL_PLATFORM"] == "cpu"
+    assert own[MEMORY_MONITOR] == "0"
     on_gpus = variables_of("platform=gpu", "base_model=org/name")
     assert environment(on_gpus, own_ray=None)["RAY_ADDRESS"] == "10.0.0.1:6379"
-    assert not {"VERL_USE_EXTERNAL_MODULES", "VERL_PLATFORM", "HF_HUB_OFFLINE"} & on_gpus.keys()
+    assert not {MODULES, "VERL_PLATFORM", "HF_HUB_OFFLINE", MEMORY_MONITOR} & on_gpus.keys()
     monkeypatch.setenv(MODULES, "mine,train.verl_cpu")
     assert variables_of()[MODULES] == "train.verl_cpu,mine" and MODULES not in variables_of("platform=gpu")
     assert variables_of("platform=rehearsal")[MODULES] == "train.verl_cpu,train.verl_rehearsal.plugin,mine"
