@@ -175,10 +175,14 @@ class ServerAdapter(BaseRollout):
         self.replica, of_replica = divmod(self.rank, self.config.data_parallel_size)
         self.tells_server = of_replica == 0
 
+    # Both are looked up once: a handle says what an actor died of, a dead actor's name leads nowhere.
     @cached_property
     def decoder(self) -> Any:
-        """Looked up once: a handle says what an actor died of, a dead actor's name leads nowhere."""
         return ray.get_actor(_decoder_name(self.rank))
+
+    @cached_property
+    def server(self) -> Any:
+        return ray.get_actor(_server_name(self.replica))
 
     async def resume(self, *args: Any) -> None:
         """Nothing was put to sleep."""
@@ -203,4 +207,4 @@ class ServerAdapter(BaseRollout):
         state = {name: value.detach().cpu().float().clone() for name, value in named}
         await self.decoder.load_weights.remote(state)
         if self.tells_server and global_steps is not None:
-            await ray.get_actor(_server_name(self.replica)).start_step.remote(global_steps)
+            await self.server.start_step.remote(global_steps)
