@@ -18,6 +18,7 @@ from rag_zeval.stages.config import stored
 from rag_zeval.stages.processes import python_module, started
 from rag_zeval.stages.ray_folder import ray_folder, remove_ray_folder
 from rag_zeval.stages.training_log import read_attempt
+from train import freed_memory
 from train.checkpoint_files import check_pickles
 from train.leftovers import MARK, note_segments, stop_leftovers
 from train.rollouts.agreement import Agreement
@@ -128,8 +129,6 @@ def manifest_of(
     }
 
 
-# By default glibc gives a large tensor's memory back to the system, which clears it page by page for the next tensor
-KEEP_MEMORY = "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=4000000000:glibc.malloc.trim_threshold=8000000000"
 # 0 is off: ray would kill workers once 95% of the memory is in use, by whatever program, and with swap space left
 MEMORY_MONITOR = "RAY_memory_monitor_refresh_ms"
 
@@ -177,7 +176,7 @@ def worker_variables(settings: Settings, out_dir: Path, attempt: Path) -> dict[s
         own = os.environ.get(MODULES, "").split(",")  # a user's come after ours, as in PYTHONPATH
         variables |= {"VERL_PLATFORM": "cpu", MODULES: ",".join(dict.fromkeys([*plugins, *filter(None, own)]))}
     if settings.platform == "cpu":
-        variables["GLIBC_TUNABLES"] = os.environ.get("GLIBC_TUNABLES", KEEP_MEMORY)
+        variables["GLIBC_TUNABLES"] = os.environ.get("GLIBC_TUNABLES", freed_memory.KEEP)
         variables[MEMORY_MONITOR] = os.environ.get(MEMORY_MONITOR, "0")
     return variables
 

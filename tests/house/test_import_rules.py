@@ -30,7 +30,10 @@ PACKAGES = ("rag_zeval", "rewards", "synthesize", "train", "eval_benchmarks", "e
 HEAVY = {"torch", "verl", "vllm", "ray", "transformers"}
 SLOW_TO_LOAD = HEAVY | {"datasets", "matplotlib", "openai", "pandas", "scipy", "transfer_queue"}
 # Modules that are themselves the heavy part: nothing else may import them at its top (but they may, each other).
-TORCH_MODULES = {"rag_zeval.models.decoding", "synthesize.answering", "synthesize.cad", "synthesize.vllm_cad"}
+TORCH_MODULES = {
+    *("rag_zeval.models.decoding", "synthesize.answering", "synthesize.cad", "synthesize.vllm_cad"),
+    "train.rollouts.decoder",
+}
 VERL_WORKER_MODULES = {
     *("experiments.first_hour", "experiments.timing.step_sides"),  # a check is a process of its own, which needs torch
     *("train.linear_decay", "train.rollouts.ordered_buffer", "train.rollouts.seeded_loop", "train.verl_cpu"),
@@ -86,6 +89,12 @@ def test_only_the_heavy_modules_import_heavy_packages_at_their_top(name: str) ->
         return
     imported = set(imported_at_top(ast.parse(modules()[name].read_text()).body))
     assert not {i for i in imported if i.split(".")[0] in SLOW_TO_LOAD or within(i, heavy_modules)}
+
+
+@pytest.mark.parametrize("name", sorted(TORCH_MODULES))
+def test_what_needs_torch_alone_does_not_wait_for_verl(name: str) -> None:
+    imported = set(imported_at_top(ast.parse(modules()[name].read_text()).body))
+    assert not {i for i in imported if within(i, {"verl"} | VERL_WORKER_MODULES)}
 
 
 def test_the_list_of_heavy_modules_is_current() -> None:

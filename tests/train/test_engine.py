@@ -17,7 +17,7 @@ from verl.workers.engine import EngineRegistry
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from verl.workers.utils.padding import response_from_nested
 
-from train.launch import KEEP_MEMORY
+from train import freed_memory
 from train.linear_decay import LinearDecayConfig, LinearDecayEngine
 from train.verl_cpu.engine import CPUEngine
 from train.verl_cpu.shared_prefix import ATTENTION, attend, pack
@@ -264,7 +264,7 @@ print((freed - process.memory_info().rss) >> 20)
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's")
 def test_freed_memory_goes_back_to_the_system(repository: Path) -> None:
     platform = {"VERL_PLATFORM": "cpu", "VERL_USE_EXTERNAL_MODULES": "train.verl_cpu"}
-    env = {**os.environ, **platform, "GLIBC_TUNABLES": KEEP_MEMORY, "OMP_NUM_THREADS": "1"}
+    env = {**os.environ, **platform, "GLIBC_TUNABLES": freed_memory.KEEP, "OMP_NUM_THREADS": "1"}
     done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=repository, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout.split()[-1]) > 150  # MiB, of 200

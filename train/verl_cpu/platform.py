@@ -5,7 +5,6 @@ for GPUs. A CPU has no memory of its own, no streams to wait for and nothing to 
 """
 
 import contextlib
-import ctypes
 import os
 import resource
 from datetime import timedelta
@@ -16,18 +15,16 @@ import torch
 import verl.utils.distributed as verl_distributed
 from verl.plugin.platform import PlatformBase, PlatformRegistry
 
+from train.freed_memory import give_back
+
 
 def nothing(*args: Any, **kwargs: Any) -> None:
     """What a CPU has no use for: there is nothing to choose, to wait for or to reset."""
 
 
 def empty_cache(*_: object) -> None:
-    """What `torch.cuda.empty_cache` is on a GPU: freed memory goes back to the system. Without glibc, nothing.
-
-    Within a phase of a step glibc keeps it (`train.launch.KEEP_MEMORY`); between phases other processes need it.
-    """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", nothing)
-    trim(0)
+    """What `torch.cuda.empty_cache` is on a GPU. verl passes the platform to what is no method."""
+    give_back()
 
 
 def peak_bytes(*_: object) -> int:

@@ -10,51 +10,12 @@ from typing import Any
 import ray
 import torch
 from verl.utils.config import omega_conf_to_dataclass
-from verl.workers.config import HFModelConfig, RolloutConfig
+from verl.workers.config import RolloutConfig
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
-from rag_zeval.models.decoding import generate, stop_ids
+from train.rollouts.decoder import Decoder
 from train.verl_cpu.burst import Bursts, Decoded, Request, Sampling, deal
-from train.verl_cpu.platform import empty_cache
-
-
-class Decoder:
-    """A copy of the policy in a process of its own; `ServerAdapter` brings new weights after each update."""
-
-    def __init__(self, config: Any, model_config: Any) -> None:
-        from transformers import AutoModelForCausalLM
-
-        rollout: RolloutConfig = omega_conf_to_dataclass(config)
-        policy: HFModelConfig = omega_conf_to_dataclass(model_config, dataclass_type=HFModelConfig)
-        attention = policy.override_config.get("attn_implementation", "sdpa")
-        dtype = getattr(torch, rollout.dtype)
-        model = AutoModelForCausalLM.from_pretrained(policy.local_path, dtype=dtype, attn_implementation=attention)
-        self.model = model.eval()
-        self.eos = stop_ids(self.model, policy.tokenizer)
-        self.pad = self.eos[0] if policy.tokenizer.pad_token_id is None else policy.tokenizer.pad_token_id
-
-    def ready(self) -> bool:
-        """Answers when the policy is loaded."""
-        return True
-
-    def decode(
-        self, prompts: Sequence[Sequence[int]], limits: Sequence[int], sampling: Sampling, seeds: Sequence[int]
-    ) -> list[Decoded]:
-        """The token ids of each request, and their log-probabilities."""
-        decoded = generate(self.model, prompts, limits, **sampling._asdict(), seeds=seeds, eos=self.eos, pad=self.pad)
-        empty_cache()  # the trainer of this rank is next
-        return decoded
-
-    def load_weights(self, weights: dict[str, torch.Tensor]) -> None:
-        """Take over all parameters, in own precision. Raises RuntimeError if a name is missing or unknown."""
-        own = self.model.state_dict()
-        tied = {"lm_head.weight"} if self.model.config.tie_word_embeddings else set()
-        unknown, missing = weights.keys() - own.keys(), own.keys() - weights.keys() - tied
-        if unknown or missing:
-            raise RuntimeError(f"weights do not fit: unknown {sorted(unknown)[:4]}, missing {sorted(missing)[:4]}")
-        for name, value in weights.items():
-            own[name].copy_(value)
 
 
 class Server:
@@ -104,7 +65,7 @@ class Server:
                 decoder.decode.remote(
                     [requests[at].prompt for at in share],
                     [requests[at].limit for at in share],
-                    requests[0].sampling,
+                    requests[0].sampling._asdict(),  # no class of this package, which imports verl
                     [seeds[at] for at in share],
                 )
                 for decoder, share in zip(self.decoders, shares, strict=True)
@@ -135,10 +96,11 @@ class Replica(RolloutReplica):
             node_id=ray.get_runtime_context().get_node_id(), soft=True
         )
         first = self.replica_rank * self.world_size
+        attention = self.model_config.get("override_config", {}).get("attn_implementation", "sdpa")
         decoders = [
             ray.remote(Decoder)
             .options(name=_decoder_name(rank), num_cpus=1, scheduling_strategy=here)
-            .remote(self.config, self.model_config)
+            .remote(self.model_config.path, self.config.dtype, attention)
             for rank in range(first, first + self.world_size)
         ]
         server = (
