@@ -12,10 +12,11 @@ from typing import Any
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import check_fields, iter_jsonl, locate, readable, write_bytes
+from rag_zeval.judge.parser import as_reply
 from rag_zeval.judge.prompt import find_variant, judge_messages
 from rag_zeval.judge.schema import LETTERS
 from rag_zeval.models.language_model import chat_ids
-from rag_zeval.scorers.word_rule import is_contested
+from rag_zeval.scorers.word_rule import STRICTNESS, is_contested, judge_by_words
 from rag_zeval.stages.answer_quality import (
     REASONS,
     AnswerFilter,
@@ -31,7 +32,7 @@ from train.settings import Stage, TrainSettings, response_files
 DATA_SOURCE = "rag_zeval"
 TOO_LONG, UNCONTESTED = "too_long", "uncontested"
 Row = dict[str, Any]
-TokenCounter = Callable[[list[dict[str, str]]], int]  # of a prompt's messages
+TokenCounter = Callable[[list[dict[str, str]]], int]  # of a chat's messages
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ class _Drawing:
 
     settings: TrainSettings
     flags: Mapping[str, Flags]
-    prompt_tokens: TokenCounter
+    tokens: TokenCounter
 
     def rows(
         self,
@@ -192,8 +193,8 @@ class _Drawing:
         if len(rows) < (stage.rows or 1):
             raise InputError(
                 f"{name} (K={stage.k}) needs {stage.rows or 'some'} rows, but {len(pool)} questions gave "
-                f"{len(rows)}; left out: {listed(left_out)} (prompts over {self.settings.verl.data.max_prompt_length} "
-                "tokens are too long); synthesize more questions or ask for fewer rows"
+                f"{len(rows)}; left out: {listed(left_out)} ({self._limits()} are too long); synthesize more questions "
+                "or ask for fewer rows"
             )
         shown = [row["extra_info"]["alphas"] for row in rows]
         return rows, {"k": stage.k, "rows": len(rows), "left_out": dict(left_out), **count_shown(shown)}
@@ -209,12 +210,27 @@ class _Drawing:
                 continue
             row = build_row(question, alphas, self.settings.variant)
             longest = build_row(question, list(question.answers), self.settings.variant) if others else row
-            fits = self.prompt_tokens(longest["prompt"]) <= self.settings.verl.data.max_prompt_length
-            return row if fits else TOO_LONG
+            return row if self._fits(longest["prompt"], question, alphas) else TOO_LONG
         return UNCONTESTED
 
+    def _fits(self, prompt: list[dict[str, str]], question: Question, alphas: Sequence[float]) -> bool:
+        """Whether prompt and reply are short enough, the reply being about as long as the word rule's trajectory."""
+        prompt_tokens, limit = self.tokens(prompt), self.settings.max_rule_tokens
+        if prompt_tokens > self.settings.verl.data.max_prompt_length:
+            return False
+        if limit is None:
+            return True
+        rule = judge_by_words(question.question, question.passage, question.answers_at(alphas), STRICTNESS[0])
+        reply = {"role": "assistant", "content": as_reply(rule, self.settings.variant)}
+        return self.tokens([*prompt, reply]) - prompt_tokens <= limit
 
-def build_curriculum(settings: TrainSettings, questions: Sequence[Question], prompt_tokens: TokenCounter) -> Curriculum:
+    def _limits(self) -> str:
+        prompts = f"prompts over {self.settings.verl.data.max_prompt_length} tokens"
+        rule = self.settings.max_rule_tokens
+        return prompts if rule is None else f"{prompts}, and trajectories of the word rule over {rule}"
+
+
+def build_curriculum(settings: TrainSettings, questions: Sequence[Question], tokens: TokenCounter) -> Curriculum:
     """Validation rows from questions of their own, then the training rows of each stage, shuffled inside it.
 
     A question is used at most once in a stage. A later stage with the same k draws its candidates again. A question
@@ -224,7 +240,7 @@ def build_curriculum(settings: TrainSettings, questions: Sequence[Question], pro
     """
     flags = flag_questions(questions, [*settings.validation, *settings.stages], settings.answer_filter)
     curriculum = Curriculum(count_flags(flags.values()))
-    drawing = _Drawing(settings, flags, prompt_tokens)
+    drawing = _Drawing(settings, flags, tokens)
 
     def add(split: str, at: int, kept: list[Row], drawn: tuple[list[Row], dict[str, Any]]) -> set[str]:
         """Put the rows drawn behind those kept; the ids of their questions."""

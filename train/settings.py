@@ -116,6 +116,7 @@ class TrainSettings(Settings):
     stages: Stages
     same_questions: bool
     only_contested: bool | None
+    max_rule_tokens: PositiveInt | None
     validation: Stages
     accuracy: AccuracyRule
 

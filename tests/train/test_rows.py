@@ -50,7 +50,7 @@ def build(questions: list[Question], train: list[Stage], val: list[Stage], **cha
     tokens = changes.pop("prompt_tokens", lambda messages: 1)
     usual = {"seed": 0, "variant": "compact", "answer_filter": AnswerFilter(), "same_questions": False}
     verl = SimpleNamespace(data=SimpleNamespace(max_prompt_length=50))
-    settings: Any = SimpleNamespace(**{**usual, "only_contested": None, **changes}, verl=verl)
+    settings: Any = SimpleNamespace(**{**usual, "only_contested": None, "max_rule_tokens": None, **changes}, verl=verl)
     settings.stages, settings.validation = train, val
     return build_curriculum(settings, questions, tokens)
 
@@ -103,6 +103,24 @@ def test_training_may_be_on_contested_sets_alone() -> None:
         assert is_contested(asked.question, asked.passage, answers)
     assert curriculum.counts["train stage 1"]["left_out"]["uncontested"] > 0
     assert "uncontested" not in curriculum.counts["val stage 1"]["left_out"]
+
+
+def test_sets_about_which_a_judge_would_write_too_much_are_left_out() -> None:
+    texts = {
+        "short": ["It rains.", "It snows."] * 2,
+        "long": ["It rains, and it snows, and it thaws.", "It snows."] * 2,
+    }
+    questions = [question(f"{name}{at}", texts[name]) for name in texts for at in range(9)]
+
+    def words(messages: list[dict[str, str]]) -> int:
+        return sum(len(message["content"].split()) for message in messages if message["role"] == "assistant")
+
+    everything = [Stage(2, 10)], []
+    assert len(build(questions, *everything, prompt_tokens=words).train) == 10
+    few = r"gave 9; left out: 9 too long \(.*, and trajectories of the word rule over 40 are too long"
+    with pytest.raises(InputError, match=few):
+        build(questions, *everything, prompt_tokens=words, max_rule_tokens=40)
+    assert len(build(questions, [Stage(2, 9)], [], prompt_tokens=words, max_rule_tokens=40).train) == 9
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
