@@ -209,18 +209,19 @@ class _Drawing:
             if contested and not is_contested(question.question, question.passage, question.answers_at(alphas)):
                 continue
             row = build_row(question, alphas, self.settings.variant)
-            longest = build_row(question, list(question.answers), self.settings.variant) if others else row
-            return row if self._fits(longest["prompt"], question, alphas) else TOO_LONG
+            longest = list(question.answers) if others else alphas
+            return row if self._fits(question, question.answers_at(longest)) else TOO_LONG
         return UNCONTESTED
 
-    def _fits(self, prompt: list[dict[str, str]], question: Question, alphas: Sequence[float]) -> bool:
+    def _fits(self, question: Question, answers: Sequence[str]) -> bool:
         """Whether prompt and reply are short enough, the reply being about as long as the word rule's trajectory."""
+        prompt = judge_messages(self.settings.variant, question.question, question.passage, answers)
         prompt_tokens, limit = self.tokens(prompt), self.settings.max_rule_tokens
         if prompt_tokens > self.settings.verl.data.max_prompt_length:
             return False
         if limit is None:
             return True
-        rule = judge_by_words(question.question, question.passage, question.answers_at(alphas), STRICTNESS[0])
+        rule = judge_by_words(question.question, question.passage, answers, STRICTNESS[0])
         reply = {"role": "assistant", "content": as_reply(rule, self.settings.variant)}
         return self.tokens([*prompt, reply]) - prompt_tokens <= limit
 

@@ -105,22 +105,27 @@ def test_training_may_be_on_contested_sets_alone() -> None:
     assert "uncontested" not in curriculum.counts["val stage 1"]["left_out"]
 
 
+def words(messages: list[dict[str, str]]) -> int:
+    """Words of a reply."""
+    return sum(len(message["content"].split()) for message in messages if message["role"] == "assistant")
+
+
 def test_sets_about_which_a_judge_would_write_too_much_are_left_out() -> None:
     texts = {
         "short": ["It rains.", "It snows."] * 2,
         "long": ["It rains, and it snows, and it thaws.", "It snows."] * 2,
     }
     questions = [question(f"{name}{at}", texts[name]) for name in texts for at in range(9)]
-
-    def words(messages: list[dict[str, str]]) -> int:
-        return sum(len(message["content"].split()) for message in messages if message["role"] == "assistant")
-
     everything = [Stage(2, 10)], []
     assert len(build(questions, *everything, prompt_tokens=words).train) == 10
     few = r"gave 9; left out: 9 too long \(.*, and trajectories of the word rule over 40 are too long"
     with pytest.raises(InputError, match=few):
         build(questions, *everything, prompt_tokens=words, max_rule_tokens=40)
     assert len(build(questions, [Stage(2, 9)], [], prompt_tokens=words, max_rule_tokens=40).train) == 9
+    four = [question(f"q{at}", ["It rains.", "It snows.", "It hails.", "It thaws."]) for at in range(9)]
+    assert len(build(four, [Stage(2, 9)], [], prompt_tokens=words, max_rule_tokens=40).train) == 9
+    with pytest.raises(InputError, match=r"train stage 1 .* left out: 9 too long"):  # for the second stage
+        build(four, [Stage(2, 9), Stage(4, 9)], [], same_questions=True, prompt_tokens=words, max_rule_tokens=40)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -22,11 +22,6 @@ def nothing(*args: Any, **kwargs: Any) -> None:
     """What a CPU has no use for: there is nothing to choose, to wait for or to reset."""
 
 
-def empty_cache(*_: object) -> None:
-    """What `torch.cuda.empty_cache` is on a GPU. verl passes the platform to what is no method."""
-    give_back()
-
-
 def peak_bytes(*_: object) -> int:
     """The most memory that this process has had."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -39,7 +34,7 @@ DEVICE: Any = SimpleNamespace(
     **dict.fromkeys(("max_memory_allocated", "max_memory_reserved"), peak_bytes),
     **dict.fromkeys(("memory_allocated", "memory_reserved"), lambda *_: 0),
     mem_get_info=lambda *_: (0, 0),
-    empty_cache=empty_cache,
+    empty_cache=give_back,
     is_available=lambda: False,
     is_initialized=lambda: True,
     is_bf16_supported=lambda *_: True,
@@ -63,7 +58,7 @@ class CPUPlatform(PlatformBase):
 
     device_name = vendor_name = "cpu"
     device_module = DEVICE
-    empty_cache = staticmethod(empty_cache)
+    empty_cache = staticmethod(give_back)
     manual_seed = manual_seed_all = staticmethod(torch.manual_seed)
     set_device = synchronize = set_allocator_settings = staticmethod(nothing)
     profiler_start = profiler_stop = cudart = staticmethod(nothing)

@@ -65,7 +65,7 @@ class Server:
                 decoder.decode.remote(
                     [requests[at].prompt for at in share],
                     [requests[at].limit for at in share],
-                    requests[0].sampling._asdict(),  # no class of this package, which imports verl
+                    requests[0].sampling._asdict(),  # plain: a class of this package would import verl
                     [seeds[at] for at in share],
                 )
                 for decoder, share in zip(self.decoders, shares, strict=True)
