@@ -22,10 +22,13 @@ from experiments.dynamics.__main__ import main
 from experiments.dynamics.entailment import SPECS, entailment_by_step, open_scorer
 from experiments.dynamics.figures import FIGURES, absent, draw, window
 from experiments.dynamics.run import (
+    RolloutGroup,
     claims_in_between,
     count_groups,
     derived_curves,
+    describe_changes,
     describe_groups,
+    read_groups,
     read_runs,
     validation_points,
 )
@@ -103,17 +106,29 @@ GROUPS = {
 def test_what_rollouts_differ_in_is_counted_by_prompt(kinds: list[str], rng: random.Random) -> None:
     """Whatever order the rollouts of the prompts were written in."""
     rows = [
-        {"uid": f"{at}_{n}_0", "score": score} for at, kind in enumerate(kinds) for n, score in enumerate(GROUPS[kind])
+        {"uid": f"{at}_{n}_0", "input": "?", "score": score}
+        for at, kind in enumerate(kinds)
+        for n, score in enumerate(GROUPS[kind])
     ]
     rng.shuffle(rows)
     with tempfile.TemporaryDirectory() as folder:
         half, torn = len(rows) // 2, '{"uid": "torn_0_0", "sco'
-        dump(Path(folder), "train", 1, [{"score": 1.5}, *rows[:half]], torn)
+        dump(Path(folder), "train", 1, [{"input": "?", "score": 1.5}, *rows[:half]], torn)
         dump(Path(folder), "train", 2, [*rows[half:], "no rollout"], torn)
-        dump(Path(folder), "train", 3, [{"uid": "later_0_0", "score": 0}])  # the log has no such step
-        counts = count_groups(Path(folder), {1: {}, 2: {}})
+        dump(Path(folder), "train", 3, [{"uid": "later_0_0", "input": "?", "score": 0}])  # the log has no such step
+        counts = count_groups(read_groups(Path(folder), {1: {}, 2: {}}))
     assert counts == Counter(kinds)
     assert describe_groups(counts).count(" for ") == (4 if kinds else 0)
+
+
+def test_a_prompt_that_comes_again_is_compared_with_itself() -> None:
+    first = [RolloutGroup(1, "a", [0.0, 1.5]), RolloutGroup(1, "b", [0.0, 0.0]), RolloutGroup(2, "c", [1.5])]
+    assert describe_changes(first) == ""
+    later = [RolloutGroup(3, "a", [0.0, 0.0]), RolloutGroup(5, "b", [1.5, -0.5]), RolloutGroup(9, "a", [1.5, 1.25])]
+    assert describe_changes([*first, *later]) == (
+        "2 prompts came again, 6 steps later (median): reward +0.562 [+0.500, +0.625], "
+        "right rankings +0.500 [+0.500, +0.500]"
+    )
 
 
 def test_a_run_that_goes_on_is_read_up_to_its_last_whole_step(run: Path) -> None:
