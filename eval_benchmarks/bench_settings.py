@@ -115,6 +115,7 @@ class RunSettings(Section):
     data_dir: Folder
     nano_eval: NanoEval
     cad_pairs: CadPairs = CadPairs()  # runs from before there were any have none
+    cad_sentences: CadPairs = CadPairs()
     bootstrap: Bootstrap
 
 

@@ -49,10 +49,10 @@ class CadPairs(Benchmark):
     claims (of an answer), supported (of all claims), analysis_words (of a claim).
     """
 
-    name = "cad_pairs"
     no_ceiling = "nobody judged these answers"
 
-    def __init__(self, responses: Path):
+    def __init__(self, name: str, responses: Path):
+        self.name = name
         self.pairs = [pair for row in _read(responses) if (pair := draw_pair(row)) is not None]
         if not self.pairs:
             raise InputError(f"{responses}: has no question with two different answers")
@@ -84,13 +84,16 @@ def loops(answers: Sequence[str]) -> bool:
     return any((repetition(answer) or 0) >= LOOPS for answer in answers)
 
 
-def load(settings: RunSettings) -> tuple[CadPairs | None, list[str]]:
-    responses = settings.cad_pairs.responses
+def load(name: str, settings: RunSettings) -> tuple[CadPairs | None, list[str]]:
+    """The benchmark of that name, whose answers the settings' section of the same name names."""
+    responses: str | None = getattr(settings, name).responses
     if responses is None or not Path(responses).is_file():
+        sentences = "1" if name == "cad_sentences" else "null"
         return None, [
-            f"cad_pairs: no file {responses or 'in cad_pairs.responses'}; `make synthesize` with split=test writes one"
+            f"{name}: no file {responses or f'in {name}.responses'}; `make synthesize` with split=test and "
+            f"max_sentences={sentences} writes one"
         ]
-    return CadPairs(Path(responses)), []
+    return CadPairs(name, Path(responses)), []
 
 
 def _read(path: Path) -> list[Row]:

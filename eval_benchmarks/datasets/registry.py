@@ -23,7 +23,7 @@ BENCHMARKS: dict[str, Load] = {
     "nano_eval": nano_eval.load,
     "nano_cad": nano_cad.load,
     "nano_meta": nano_meta.load,
-    "cad_pairs": cad_pairs.load,
+    **{name: partial(cad_pairs.load, name) for name in ("cad_pairs", "cad_sentences")},
     **{name: partial(labelled.load, name) for name in set_names()},
 }
 

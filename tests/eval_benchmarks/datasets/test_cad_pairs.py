@@ -23,7 +23,7 @@ def row(at: int, texts: tuple[str, ...] = ("It is A1.", "It is B.", "Who knows?"
 def benchmark(tmp_path: Path) -> Any:
     def write(*rows: dict[str, Any]) -> CadPairs:
         (tmp_path / "responses.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        return CadPairs(tmp_path / "responses.jsonl")
+        return CadPairs("cad_pairs", tmp_path / "responses.jsonl")
 
     return write
 
