@@ -43,7 +43,7 @@ SMALL_JUDGE := models/small-judge/rag_zeval.json
 
 RUN := runs/reproduce$(if $(filter-out nano,$(PROFILE)),-$(PROFILE))
 ifeq ($(PROFILE),nano)
-REPRODUCE_WORKERS := workers=2
+REPRODUCE_SYNTHESIZE := workers=2
 NANO_BENCH := "benchmarks=[ragchecker_meta, wikieval, nano_eval]"
 REPRODUCE_BENCH := "models=[checkpoints/nano-base, $(RUN)/train/model]" $(NANO_BENCH)
 # Training leaves a third of two cores idle: in it the base is judged. What that does not get done, the bench does.
@@ -52,13 +52,18 @@ REPRODUCE_MEANWHILE = nice $(PY) -m eval_benchmarks profile=nano out_dir=$(RUN)/
 else ifneq ($(filter small short,$(PROFILE)),)
 SHIPPED := model
 REPRODUCE_BASE := base_model=$(RUN)/cold-start/model
-REPRODUCE_BENCH := "models=[$(RUN)/cold-start/model, $(RUN)/train/model]" cad_pairs.responses=$(RUN)/synthesize-test/responses.jsonl
+REPRODUCE_BENCH := "models=[$(RUN)/cold-start/model, $(RUN)/train/model]" cad_pairs.responses=$(RUN)/whole-test/responses.jsonl \
+  cad_sentences.responses=$(RUN)/synthesize-test/responses.jsonl
+REPRODUCE_SYNTHESIZE := answers=$(RUN)/answers.parquet
 ifeq ($(PROFILE),short)
 UNREAD := || test $$? = 1 # its judges have seen so little that none of their replies may be readable
 endif
-define REPRODUCE_COLD_START
-$(PY) -m synthesize profile=$(PROFILE) split=test out_dir=$(RUN)/synthesize-test
-$(PY) -m train.sft profile=$(PROFILE) out_dir=$(RUN)/cold-start responses=$(RUN)/synthesize/responses.jsonl
+define REPRODUCE_COLD_START # from whole answers; those of one sentence are their beginnings
+$(PY) -m synthesize profile=$(PROFILE) max_sentences=null out_dir=$(RUN)/whole
+$(PY) -m synthesize profile=$(PROFILE) max_sentences=null split=test out_dir=$(RUN)/whole-test
+$(PY) -m train.sft profile=$(PROFILE) out_dir=$(RUN)/cold-start responses=$(RUN)/whole/responses.jsonl
+$(PY) -m synthesize.answer_set $(RUN)/answers.parquet $(RUN)/whole $(RUN)/whole-test
+$(PY) -m synthesize profile=$(PROFILE) split=test out_dir=$(RUN)/synthesize-test $(REPRODUCE_SYNTHESIZE)
 endef
 else
 REPRODUCE_BENCH := "models=[vllm:$(RUN)/train/model]"
@@ -94,8 +99,8 @@ $(READY): $(LOCK) pyproject.toml
 	@touch $@
 
 reproduce: $(READY) $(SHIPPED) ## all of it in order, each stage skipped if done: runs/reproduce/report.html
-	$(PY) -m synthesize profile=$(PROFILE) out_dir=$(RUN)/synthesize $(REPRODUCE_WORKERS)
 	$(REPRODUCE_COLD_START)
+	$(PY) -m synthesize profile=$(PROFILE) out_dir=$(RUN)/synthesize $(REPRODUCE_SYNTHESIZE)
 	$(REPRODUCE_MEANWHILE) \
 	$(PY) -m train profile=$(PROFILE) out_dir=$(RUN)/train responses=$(RUN)/synthesize/responses.jsonl $(REPRODUCE_BASE); \
 	status=$$?; wait; exit $$status

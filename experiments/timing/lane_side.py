@@ -79,8 +79,11 @@ def lane_update(work: dict[str, Any]) -> Iterator[Callable[[], float]]:
 
     keys = {
         "model.path": work["model"],
+        "model.lora_rank": work["lora"]["rank"],
+        "model.lora_alpha": work["lora"]["alpha"],
         "rollout.data_parallel_size": 1,
         "actor.optim.lr": 0.0,
+        "actor.use_kl_loss": False,
         "actor.optim.total_training_steps": 1,
         "actor.fsdp_config.dtype": NAMES[work["precision"]],
         "actor.fsdp_config.mixed_precision.param_dtype": work["precision"],
@@ -106,7 +109,7 @@ def plain_update(work: dict[str, Any]) -> Iterator[Callable[[], float]]:
 
     settings = load_config("train", ["profile=small"]).verl.actor_rollout_ref
     rows, dtype = settings.actor.ppo_micro_batch_size_per_gpu, getattr(torch, NAMES[work["precision"]])
-    lora = LoraConfig(r=settings.model.lora_rank, lora_alpha=settings.model.lora_alpha, target_modules="all-linear")
+    lora = LoraConfig(r=work["lora"]["rank"], lora_alpha=work["lora"]["alpha"], target_modules="all-linear")
     base = AutoModelForCausalLM.from_pretrained(work["model"], dtype=dtype, attn_implementation="sdpa")
     model = get_peft_model(base, lora)
     learnt = [weights for weights in model.parameters() if weights.requires_grad]

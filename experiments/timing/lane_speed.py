@@ -85,8 +85,10 @@ Found = dict[tuple[str, str], dict[str, list[dict[str, Any]]]]  # by side and pr
 
 def measure(roots: dict[str, Path], prompts: Sequence[list[int]], rollouts: int, new_tokens: int, rounds: int) -> Found:
     """Run every part of every side, and print a line for each."""
-    model = str(ROOT / load_config("train", ["profile=small"]).base_model)
-    work: dict[str, Any] = {"model": model, "new_tokens": new_tokens}
+    settings = load_config("train", ["profile=small"])
+    lora = settings.verl.actor_rollout_ref.model
+    work: dict[str, Any] = {"model": str(ROOT / settings.base_model), "new_tokens": new_tokens}
+    work["lora"] = {"rank": lora.lora_rank, "alpha": lora.lora_alpha}  # for `before` too, whose profile has others
     work["prompts"] = [prompt for prompt in prompts for _ in range(rollouts)]
     found: Found = {(side, precision): {"decode": [], "update": []} for precision in PRECISIONS for side in SIDES}
     for part in ("decode", "update"):

@@ -163,5 +163,6 @@ def test_on_real_words_arms_start_from_the_cold_start_and_are_measured_on_answer
     [train] = judge.commands
     assert train.settings["profile"] == "small" and train.settings["verl"]["actor_rollout_ref"]["rollout"]["n"] == 8
     bench = bench_command(experiment, judge).settings
-    assert bench["cad_pairs"]["responses"].endswith("small-test/responses.jsonl")
-    assert bench["benchmarks"] == ["cad_pairs", "wikieval"]
+    assert bench["cad_pairs"]["responses"].endswith("small-test-whole/responses.jsonl")
+    assert bench["cad_sentences"]["responses"].endswith("small-test/responses.jsonl")
+    assert bench["benchmarks"] == ["cad_pairs", "cad_sentences", "wikieval"]

@@ -61,9 +61,9 @@ def test_environment_keeps_to_a_ray_of_its_own(
         (
             TrainSettings,
             "train",
-            "verl.actor_rollout_ref.rollout.dtype=bfloat16",
-            "precision: rollouts in float32, updates in float32; on this machine products of its size are 3.1 times as",
-            "config.verl.actor_rollout_ref.rollout.dtype='float32', not 'bfloat16'",
+            "verl.actor_rollout_ref.rollout.dtype=float32",
+            "precision: rollouts in bfloat16, updates in bfloat16; on this machine products of its size are 3.1",
+            "config.verl.actor_rollout_ref.rollout.dtype='bfloat16', not 'float32'",
         ),
         (
             SFTSettings,
