@@ -63,6 +63,9 @@ def decode(work: dict[str, Any]) -> dict[str, Any]:
 
 def update(work: dict[str, Any]) -> dict[str, Any]:
     """Seconds, the norm of the gradient, and the share of the time in products."""
+    import torch
+
+    torch.manual_seed(0)  # of the LoRA's first weights
     with plain_update(work) if work["plain"] else lane_update(work) as call:
         share, _ = in_products(call)  # the warm-up, too
         seconds, norm = timed(call)
@@ -82,6 +85,7 @@ def lane_update(work: dict[str, Any]) -> Iterator[Callable[[], float]]:
         "model.lora_rank": work["lora"]["rank"],
         "model.lora_alpha": work["lora"]["alpha"],
         "rollout.data_parallel_size": 1,
+        "rollout.temperature": TEMPERATURE,
         "actor.optim.lr": 0.0,
         "actor.use_kl_loss": False,
         "actor.optim.total_training_steps": 1,
