@@ -63,9 +63,6 @@ def decode(work: dict[str, Any]) -> dict[str, Any]:
 
 def update(work: dict[str, Any]) -> dict[str, Any]:
     """Seconds, the norm of the gradient, and the share of the time in products."""
-    import torch
-
-    torch.manual_seed(0)  # of the LoRA's first weights
     with plain_update(work) if work["plain"] else lane_update(work) as call:
         share, _ = in_products(call)  # the warm-up, too
         seconds, norm = timed(call)
@@ -82,8 +79,7 @@ def lane_update(work: dict[str, Any]) -> Iterator[Callable[[], float]]:
 
     keys = {
         "model.path": work["model"],
-        "model.lora_rank": work["lora"]["rank"],
-        "model.lora_alpha": work["lora"]["alpha"],
+        "model.lora_rank": 0,  # `before` has a LoRA in its profile
         "rollout.data_parallel_size": 1,
         "rollout.temperature": TEMPERATURE,
         "actor.optim.lr": 0.0,
@@ -103,9 +99,8 @@ def lane_update(work: dict[str, Any]) -> Iterator[Callable[[], float]]:
 
 @contextmanager
 def plain_update(work: dict[str, Any]) -> Iterator[Callable[[], float]]:
-    """The same LoRA and rollouts: padded rows, all logits at once, plain log_softmax."""
+    """The same weights and rollouts: padded rows, all logits at once, plain log_softmax."""
     import torch
-    from peft import LoraConfig, get_peft_model
     from torch.nn.utils.rnn import pad_sequence
     from transformers import AutoModelForCausalLM
 
@@ -113,11 +108,8 @@ def plain_update(work: dict[str, Any]) -> Iterator[Callable[[], float]]:
 
     settings = load_config("train", ["profile=small"]).verl.actor_rollout_ref
     rows, dtype = settings.actor.ppo_micro_batch_size_per_gpu, getattr(torch, NAMES[work["precision"]])
-    lora = LoraConfig(r=work["lora"]["rank"], lora_alpha=work["lora"]["alpha"], target_modules="all-linear")
-    base = AutoModelForCausalLM.from_pretrained(work["model"], dtype=dtype, attn_implementation="sdpa")
-    model = get_peft_model(base, lora)
-    learnt = [weights for weights in model.parameters() if weights.requires_grad]
-    optimizer = torch.optim.AdamW(learnt, lr=0.0)
+    model = AutoModelForCausalLM.from_pretrained(work["model"], dtype=dtype, attn_implementation="sdpa")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.0)
     advantages = torch.randn(len(work["prompts"]), generator=torch.Generator().manual_seed(0))
     whole = [
         (torch.tensor(prompt + ids), len(prompt), torch.tensor(of_tokens))
@@ -136,7 +128,7 @@ def plain_update(work: dict[str, Any]) -> Iterator[Callable[[], float]]:
                 now = log_probs[at, prompt - 1 : len(tokens) - 1].gather(1, tokens[prompt:, None])[:, 0]
                 loss = loss - (torch.exp(now - old) * advantages[start + at]).sum()
             loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(learnt, 1.0).item()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0).item()
         optimizer.step()
         return norm
 

@@ -4,10 +4,11 @@
 - `before` is the lane of this repository at commit cc43b66, taken from this clone's history.
 - `now` is the lane of this checkout.
 
-All have the same prompts (the first rows of `make train PROFILE=small`), the same LoRA, and in updates the same
-rollouts. Each part runs in a process of its own, one after the other, in fp32 and in bf16. Seconds are those of the
-processor, so that other work on the machine counts little. `products` is the share of an update's time in products of
-matrices, attention's among them. `before` and `now` must draw the same tokens in fp32, and their gradients must agree.
+All have the same prompts (the first rows of `make train PROFILE=small`), the same weights, all of which learn, and in
+updates the same rollouts. Each part runs in a process of its own, one after the other, in fp32 and in bf16. Seconds are
+those of the processor, so that other work on the machine counts little. `products` is the share of an update's time in
+products of matrices, attention's among them. `before` and `now` must draw the same tokens in fp32, and their gradients
+must agree.
 """
 
 import json
@@ -86,9 +87,7 @@ Found = dict[tuple[str, str], dict[str, list[dict[str, Any]]]]  # by side and pr
 def measure(roots: dict[str, Path], prompts: Sequence[list[int]], rollouts: int, new_tokens: int, rounds: int) -> Found:
     """Run every part of every side, and print a line for each."""
     settings = load_config("train", ["profile=small"])
-    lora = settings.verl.actor_rollout_ref.model
     work: dict[str, Any] = {"model": str(ROOT / settings.base_model), "new_tokens": new_tokens}
-    work["lora"] = {"rank": lora.lora_rank, "alpha": lora.lora_alpha}  # for `before` too, whose profile has others
     work["prompts"] = [prompt for prompt in prompts for _ in range(rollouts)]
     found: Found = {(side, precision): {"decode": [], "update": []} for precision in PRECISIONS for side in SIDES}
     for part in ("decode", "update"):

@@ -26,6 +26,7 @@ from experiments.dynamics.run import (
     claims_in_between,
     count_groups,
     derived_curves,
+    describe_beside,
     describe_changes,
     describe_groups,
     read_groups,
@@ -129,6 +130,17 @@ def test_a_prompt_that_comes_again_is_compared_with_itself() -> None:
         "2 prompts came again, 6 steps later (median): reward +0.562 [+0.500, +0.625], "
         "right rankings +0.500 [+0.500, +0.500]"
     )
+
+
+def test_a_run_is_compared_with_another_on_the_prompts_that_both_had() -> None:
+    other = [RolloutGroup(1, "a", [0.0]), RolloutGroup(7, "a", [1.0]), RolloutGroup(2, "b", [1.5, 1.5])]
+    run = [RolloutGroup(1, "b", [1.5]), RolloutGroup(2, "c", [0.0]), RolloutGroup(4, "a", [1.5, 1.5])]
+    assert describe_beside(run, other, "first") == (
+        "beside first, on the same prompts: steps 1-1, 1 of them, reward +0.000 [+0.000, +0.000], "
+        "right rankings +0.000 [+0.000, +0.000]; steps 4-4, 1 of them, reward +1.000 [+1.000, +1.000], "
+        "right rankings +0.500 [+0.500, +0.500]"
+    )
+    assert describe_beside(run[1:2], other, "first") == ""
 
 
 def test_a_run_that_goes_on_is_read_up_to_its_last_whole_step(run: Path) -> None:

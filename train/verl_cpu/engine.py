@@ -12,6 +12,7 @@ from verl.utils.fsdp_utils import merged_lora_context, normalize_peft_param_name
 from verl.workers.engine import EngineRegistry
 from verl.workers.utils.padding import response_from_nested
 
+from train.freed_memory import give_back_if_short
 from train.verl_cpu.chosen_tokens import Chosen, Values, log_probs_and_entropy
 from train.verl_cpu.low_rank import fuse_adapters
 from train.verl_cpu.shared_prefix import ATTENTION, pack
@@ -94,6 +95,7 @@ class CPUEngine(UnpinnedEngine):
         """
         if not forward_only and not self.last and _teaches_nothing(micro_batch):
             return self._skipped(micro_batch, loss_function)
+        give_back_if_short()
         loss, output = super().forward_step(micro_batch, loss_function, forward_only)
         if not forward_only and self.served and "rollout_log_probs" in micro_batch:
             trained = response_from_nested(output["model_output"]["log_probs"], micro_batch["response_mask"]).values()
