@@ -74,8 +74,8 @@ class RolloutGroup:
 def read_runs(paths: Sequence[Path], which: str, scorer: EntailmentScorer | None) -> list[DrawnRun]:
     """Runs by the part of their paths that tells them apart; which: entailment over the "val" or "train" rollouts.
 
-    Each run after the first is also compared with the first, on the prompts that both had. Raises InputError for a folder
-    without the log of a reinforcement-learning run.
+    Each run after the first is also compared with the first, on the prompts that both had. Raises InputError for a
+    folder without the log of a reinforcement-learning run.
     """
     paths = [path.resolve() for path in paths]
     above = os.path.commonpath([path.parent for path in paths]) if len(paths) > 1 else paths[0].parent.parent
