@@ -24,6 +24,8 @@ from rewards.format import PENALTY
 
 VALIDATION = "val-aux/rag_zeval/{}/mean@1"  # of a part of the reward, on the validation rows
 
+PARTS_OF_STEPS = 4  # in each, a run is compared with another one
+
 RANKING, FORMAT, EVIDENCE, NOTHING = "the ranking", "the format alone", "the evidence alone", "nothing"
 
 # shown on the validation rows beside the reward; for what describes a trajectory: what must be there to measure it
@@ -139,10 +141,7 @@ def describe_changes(groups: Iterable[RolloutGroup]) -> str:
     `64 prompts came again, 18 steps later (median): reward +0.060 [-0.032, +0.149], right rankings +0.037 [...]`, with
     95% bootstrap intervals over prompts. Means of a step cannot say this, because each step has other prompts.
     """
-    by_prompt: dict[str, list[RolloutGroup]] = defaultdict(list)
-    for group in groups:
-        by_prompt[group.asked].append(group)
-    again = [(of[0], of[-1]) for of in by_prompt.values() if of[-1].step > of[0].step]
+    again = [(of[0], of[-1]) for of in _by_prompt(groups).values() if of[-1].step > of[0].step]
     if not again:
         return ""
     later = median(last.step - first.step for first, last in again)
@@ -150,31 +149,36 @@ def describe_changes(groups: Iterable[RolloutGroup]) -> str:
     return f"{len(again)} prompts came again, {later:g} steps later (median): {_differences(changes)}"
 
 
-def describe_beside(groups: Sequence[RolloutGroup], others: Iterable[RolloutGroup], name: str, parts: int = 4) -> str:
+def describe_beside(groups: Sequence[RolloutGroup], others: Iterable[RolloutGroup], name: str) -> str:
     """A run minus another one on the prompts that both had, in equal parts of its steps. Empty without such prompts.
 
     `beside try8, on the same prompts: steps 1-10, 200 of them, reward +0.027 [...], right rankings +0.017 [...]; ...`.
     For each prompt, the other run's value is the mean over all its rollouts. Steps have different prompts, so beside a
     run that learned nothing this shows what the curve of the reward hides.
     """
-    by_prompt: dict[str, list[RolloutGroup]] = defaultdict(list)
-    for other in others:
-        by_prompt[other.asked].append(other)
-    shared = [group for group in groups if group.asked in by_prompt]
+    known = _by_prompt(others)
+    shared = [group for group in groups if group.asked in known]
     if not shared:
         return ""
     last = max(group.step for group in shared)
-    ends = [last * part // parts for part in range(parts + 1)]
+    ends = [last * part // PARTS_OF_STEPS for part in range(PARTS_OF_STEPS + 1)]
     told = []
     for before, end in itertools.pairwise(ends):
         differences = [
             (group.reward - mean(one.reward for one in same), group.right - mean(one.right for one in same))
             for group in shared
-            if before < group.step <= end and (same := by_prompt[group.asked])
+            if before < group.step <= end and (same := known[group.asked])
         ]
         if differences:
             told.append(f"steps {before + 1}-{end}, {len(differences)} of them, {_differences(differences)}")
     return f"beside {name}, on the same prompts: {'; '.join(told)}"
+
+
+def _by_prompt(groups: Iterable[RolloutGroup]) -> dict[str, list[RolloutGroup]]:
+    by_prompt: dict[str, list[RolloutGroup]] = defaultdict(list)
+    for group in groups:
+        by_prompt[group.asked].append(group)
+    return by_prompt
 
 
 def _differences(of: Sequence[tuple[float, float]]) -> str:
