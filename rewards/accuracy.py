@@ -12,6 +12,8 @@ AccuracyRule = Literal["all-pairs", "best-only"]
 def accuracy_reward(scores: Sequence[float | None], alphas: Sequence[float], rule: str = "all-pairs") -> float:
     """1.0 if the support scores are ranked as the alphas are, strictly, else 0.0 (paper, Eq. 5).
 
+    A single candidate has no ranking, so 0.0: only its format can be rewarded.
+
     Args:
         scores: Support of each candidate, in [0, 1]; None where it has none: no such ranking is right.
         alphas: Alpha of each candidate, in the same order.
@@ -26,6 +28,8 @@ def accuracy_reward(scores: Sequence[float | None], alphas: Sequence[float], rul
     """
     if rule not in (rules := get_args(AccuracyRule)):
         raise InputError(f"accuracy rule '{rule}' does not exist; choose from: {', '.join(rules)}")
+    if len(scores) < 2:
+        return 0.0
     if rule == "best-only":
         return float(strictly_ranked(scores, [float(alpha == max(alphas)) for alpha in alphas]))
     return float(strictly_ranked(scores, alphas))

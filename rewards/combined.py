@@ -25,6 +25,7 @@ WATCHED = (
     "quotes",
     "quote_tokens",
 )
+OF_PAIRS = ("accuracy", "pair_accuracy", "tie_rate")  # these mean nothing where a single candidate was shown
 KEYS = ("score", "format", "accuracy", "echo_differs", *WATCHED)
 
 

@@ -64,7 +64,7 @@ def prepare_rows(settings: TrainSettings, folder: RunFolder) -> None:
         for path in (folder.train_rows, folder.val_rows):
             check_answers(path, settings.variant)
         return
-    questions, failed = read_questions(settings.responses, settings.alphas)
+    questions, failed = read_questions(settings.responses, settings.alphas, settings.half)
     curriculum = build_curriculum(settings, questions, prompt_counter(settings.base_model))
     print(*describe(curriculum.counts), sep="\n")
     write_parquet(folder.train_rows, curriculum.train)

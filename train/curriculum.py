@@ -5,8 +5,8 @@ import itertools
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +62,14 @@ class Curriculum:
     counts: dict[str, Any] = field(default_factory=dict)
 
 
-def read_questions(pattern: str, alphas: Sequence[float] | None = None) -> tuple[list[Question], int]:
+def read_questions(
+    pattern: str, alphas: Sequence[float] | None = None, half: str | None = None
+) -> tuple[list[Question], int]:
     """`(questions, failed)` from the files of `response_files`; `failed` counts rows without all answers.
 
-    `alphas` picks and orders the answers used; by default all α of the first row. An answer without the field
-    `finished` counts as finished. Half an emoji, from a broken cut, can be written into no file: it becomes U+FFFD.
+    `alphas` picks and orders the answers used; by default all α of the first row. half: return only the questions of
+    this `half_of` the passages. An answer without the field `finished` counts as finished. Half an emoji, from a broken
+    cut, can be written into no file: it becomes U+FFFD.
     Raises InputError for a missing file, a malformed field (naming file, line and field), an α that a row lacks, or a
     duplicate id.
     """
@@ -90,7 +93,13 @@ def read_questions(pattern: str, alphas: Sequence[float] | None = None) -> tuple
                     raise InputError(f"duplicate id {id_!r}")
             wanted = {alpha: answers[alpha] for alpha in chosen}
             questions[id_] = Question(id_, question, passage, wanted, unfinished)
-    return list(questions.values()), failed
+    kept = [question for question in questions.values() if half in (None, half_of(question.passage))]
+    return kept, failed
+
+
+def half_of(passage: str) -> str:
+    """`first` or `second`, by a hash: about half of all passages are in each, whichever file they come from."""
+    return "first" if hashlib.sha256(passage.encode()).digest()[0] % 2 == 0 else "second"
 
 
 def _read_answers(responses: Sequence[Any]) -> tuple[dict[float, str], frozenset[float]]:
@@ -237,32 +246,56 @@ def build_curriculum(settings: TrainSettings, questions: Sequence[Question], tok
     A question is used at most once in a stage. A later stage with the same k draws its candidates again. A question
     that cannot be used is replaced by the next and counted; in training with `only_contested` that includes one whose
     candidates the word rule ranks alike however strict it is. Each stage draws its own questions; with `same_questions`
-    the first stage draws questions that all stages can use. Raises InputError, with the figures, when too few remain.
+    the first stage draws questions that all stages can use. With `single_answer_every`, some rows of a stage show a
+    single answer instead, of questions without another row in that stage. Raises InputError, with the figures, when too
+    few remain.
     """
     flags = flag_questions(questions, [*settings.validation, *settings.stages], settings.answer_filter)
     curriculum = Curriculum(count_flags(flags.values()))
     drawing = _Drawing(settings, flags, tokens)
 
-    def add(split: str, at: int, kept: list[Row], drawn: tuple[list[Row], dict[str, Any]]) -> set[str]:
-        """Put the rows drawn behind those kept; the ids of their questions."""
-        rows, curriculum.counts[f"{split} stage {at}"] = drawn
+    def add(split: str, at: int, kept: list[Row], rows: list[Row], counts: dict[str, Any]) -> None:
+        """Put the rows behind those kept."""
+        curriculum.counts[f"{split} stage {at}"] = counts
         for index, row in enumerate(rows, len(kept)):
             row["extra_info"] |= {"index": index, "split": split, "stage": at}
         kept += rows
-        return {row["extra_info"]["id"] for row in rows}
 
     rest = list(questions)
     for at, stage in enumerate(settings.validation, 1):
-        used = add("val", at, curriculum.val, drawing.rows(f"val stage {at}", stage, rest))
-        rest = [question for question in rest if question.id not in used]
+        rows, counts = drawing.rows(f"val stage {at}", stage, rest)
+        add("val", at, curriculum.val, rows, counts)
+        rest = without(rest, rows)
+    trained, every = list(rest), settings.single_answer_every
     for at, stage in enumerate(settings.stages, 1):
         turn = sum(earlier.k == stage.k for earlier in settings.stages[: at - 1])
         others = settings.stages[1:] if settings.same_questions and at == 1 else ()
-        rows = drawing.rows(f"train stage {at}", stage, rest, turn, bool(settings.only_contested), others)
-        used = add("train", at, curriculum.train, rows)
+        wanted = replace(stage, rows=stage.rows - stage.rows // every) if every and stage.rows else stage
+        rows, counts = drawing.rows(f"train stage {at}", wanted, rest, turn, bool(settings.only_contested), others)
         if others:
+            used = {row["extra_info"]["id"] for row in rows}
             rest = [question for question in rest if question.id in used]
+        if every and (n := len(rows) // (every - 1)):
+            single, _ = drawing.rows(f"train stage {at}, single answers", Stage(1, n), without(trained, rows), at)
+            rows = list(with_singles(rows, single, every))[: stage.rows]
+            counts |= {"rows": len(rows), "single": len(rows) - counts["rows"]}
+        add("train", at, curriculum.train, rows, counts)
     return curriculum
+
+
+def without(questions: Sequence[Question], rows: Sequence[Row]) -> list[Question]:
+    """The questions that none of the rows asks."""
+    asked = {row["extra_info"]["id"] for row in rows}
+    return [question for question in questions if question.id not in asked]
+
+
+def with_singles(rows: Iterable[Row], single: Iterable[Row], every: int) -> Iterator[Row]:
+    """The rows in their order; each `every`-th row is the next single one."""
+    left = iter(single)
+    for number, row in enumerate(rows, 1):
+        yield row
+        if number % (every - 1) == 0:
+            yield from itertools.islice(left, 1)
 
 
 def count_shown(shown: Sequence[Sequence[float]]) -> dict[str, dict[str, Any]]:
@@ -319,4 +352,6 @@ def write_parquet(path: Path, rows: Sequence[Row]) -> None:
 def describe(counts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """One line per stage, for the terminal."""
     for name, stage in counts.items():
-        yield f"{name}: {stage['rows']} rows with K={stage['k']}; questions replaced: {listed(stage['left_out'])}"
+        single = f", {stage['single']} of them with K=1" if "single" in stage else ""
+        replaced = listed(stage["left_out"])
+        yield f"{name}: {stage['rows']} rows with K={stage['k']}{single}; questions replaced: {replaced}"

@@ -188,7 +188,7 @@ def read_rows(settings: TrainSettings) -> PlannedRows:
     if not glob.glob(settings.responses):
         check_answers_to_come(settings)
         return PlannedRows(settings.stages, None, "as configured")
-    questions, _ = read_questions(settings.responses, settings.alphas)
+    questions, _ = read_questions(settings.responses, settings.alphas, settings.half)
     count = prompt_counter(settings.base_model) if settings.base_is_local else lambda messages: 0
     curriculum = build_curriculum(settings, questions, count)
     known = [Stage(c["k"], c["rows"]) for name, c in curriculum.counts.items() if name.startswith("train")]

@@ -71,6 +71,7 @@ class Settings(Section):
     threads: PositiveInt
     seed: int
     alphas: list[float] | None
+    half: Literal["first", "second"] | None
     filter_identical: bool | None
     filter_near_identical: Share | None
     filter_repetition: Share | None
@@ -116,6 +117,7 @@ class TrainSettings(Settings):
     stages: Stages
     same_questions: bool
     only_contested: bool | None
+    single_answer_every: Annotated[StrictInt, Field(ge=2)] | None
     max_rule_tokens: PositiveInt | None
     validation: Stages
     accuracy: AccuracyRule

@@ -12,7 +12,7 @@ import numpy as np
 
 from eval_benchmarks.output.curves import METRICS, Curves, Points, by_step, read_curves, read_points, switches
 from experiments.dynamics.entailment import NOT_ASKED, EntailmentScorer, entailment_by_step
-from experiments.training_runs import prompt_of, read_rollouts, step_files
+from experiments.training_runs import prompt_of, read_rollouts, step_files, truth_of
 from rag_zeval.errors import InputError
 from rag_zeval.files import NUMBER_OR_NONE, Row, check_fields, check_object
 from rag_zeval.stages.training_log import Steps, attempt_files, read_run
@@ -122,17 +122,19 @@ def _read(path: Path, name: str, which: str, scorer: EntailmentScorer | None) ->
 
 
 def read_groups(run: Path, steps: Steps) -> list[RolloutGroup]:
-    """All groups whose rollouts are saved, in the order of the steps."""
+    """All groups whose rollouts are saved, in the order of the steps; without those of one answer, which rank none."""
     groups: dict[str, RolloutGroup] = {}
     for step, path in step_files(run, "train", steps).items():
-        for name, asked, reward in read_rollouts(path, _name_prompt_reward)[0]:
-            groups.setdefault(name, RolloutGroup(step, asked, [])).rewards.append(reward)
+        for name, asked, candidates, reward in read_rollouts(path, _read_reward)[0]:
+            if candidates > 1:
+                groups.setdefault(name, RolloutGroup(step, asked, [])).rewards.append(reward)
     return list(groups.values())
 
 
-def _name_prompt_reward(row: Row) -> tuple[str, str, float]:
+def _read_reward(row: Row) -> tuple[str, str, int, float]:
+    """The prompt's name, its text and number of candidates, and the rollout's reward."""
     check_fields(row, {"input": str, "score": (int, float)})
-    return prompt_of(row), row["input"], row["score"]
+    return prompt_of(row), row["input"], len(truth_of(row)["alphas"]), row["score"]
 
 
 def describe_changes(groups: Iterable[RolloutGroup]) -> str:

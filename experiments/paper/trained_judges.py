@@ -86,7 +86,7 @@ class TrainedJudges:
         if source != self.experiment.responses:
             return list(read_json(source)["stages"])
         settings = read_settings(SFTSettings, load_config("sft", self.runs[RANKER].commands[-1].words))
-        questions, _ = read_questions(settings.responses, settings.alphas)
+        questions, _ = read_questions(settings.responses, settings.alphas, settings.half)
         return draw_lessons(settings, questions, flag_questions(questions, settings.rows, settings.answer_filter))[1]
 
     def is_there(self, name: str) -> bool:

@@ -75,7 +75,7 @@ def first_prompts(n: int) -> list[list[int]]:
     from train.settings import TrainSettings, read_settings
 
     settings = read_settings(TrainSettings, load_config("train", ["profile=small"]))
-    questions, _ = read_questions(settings.responses, settings.alphas)
+    questions, _ = read_questions(settings.responses, settings.alphas, settings.half)
     rows = build_curriculum(settings, questions, prompt_counter(settings.base_model)).train[:n]
     tokenizer = AutoTokenizer.from_pretrained(settings.base_model)
     return [list(chat_ids(tokenizer, row["prompt"])) for row in rows]

@@ -95,6 +95,11 @@ def dump(run: Path, which: str, step: int, rows: Sequence[Any], torn: str = "") 
     return path
 
 
+def ranked(candidates: int) -> dict[str, Any]:
+    truth = {"alphas": [-0.5] * candidates, "variant": "compact"}
+    return {"input": "?", "output": "[]", "gts": json.dumps(truth)}
+
+
 GROUPS = {
     "the ranking": [1.5, 0, -0.5],
     "the format alone": [0, 0, -0.5],
@@ -107,16 +112,17 @@ GROUPS = {
 def test_what_rollouts_differ_in_is_counted_by_prompt(kinds: list[str], rng: random.Random) -> None:
     """Whatever order the rollouts of the prompts were written in."""
     rows = [
-        {"uid": f"{at}_{n}_0", "input": "?", "score": score}
+        {**ranked(2), "uid": f"{at}_{n}_0", "score": score}
         for at, kind in enumerate(kinds)
         for n, score in enumerate(GROUPS[kind])
     ]
+    rows += [{**ranked(1), "uid": f"single_{n}_0", "score": -0.5 * n} for n in range(2)]  # one answer has no ranking
     rng.shuffle(rows)
     with tempfile.TemporaryDirectory() as folder:
         half, torn = len(rows) // 2, '{"uid": "torn_0_0", "sco'
-        dump(Path(folder), "train", 1, [{"input": "?", "score": 1.5}, *rows[:half]], torn)
+        dump(Path(folder), "train", 1, [{**ranked(2), "score": 1.5}, *rows[:half]], torn)
         dump(Path(folder), "train", 2, [*rows[half:], "no rollout"], torn)
-        dump(Path(folder), "train", 3, [{"uid": "later_0_0", "input": "?", "score": 0}])  # the log has no such step
+        dump(Path(folder), "train", 3, [{**ranked(2), "uid": "later_0_0", "score": 0}])  # the log has no such step
         counts = count_groups(read_groups(Path(folder), {1: {}, 2: {}}))
     assert counts == Counter(kinds)
     assert describe_groups(counts).count(" for ") == (4 if kinds else 0)

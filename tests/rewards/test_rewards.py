@@ -82,12 +82,13 @@ def test_format(reply, n, expected):
 def test_without_evidence_rule_4_is_off_and_r_e_is_0(variant, quotes):
     fields = {"claim": "c", "is_supported": True, "analysis": "a"}
     fields |= {} if quotes is None else {"grounding_evidence": quotes}  # quoting all the same earns nothing
-    reply = json.dumps([{"id": "A", "answer": "x", "atomic_claims": [fields]}])
-    assert keeps_format(reply, 1, variant)
-    assert keeps_format(reply, 1) is bool(quotes)
-    parts = reward(reply, [0.0], variant=variant)
+    claims = {"A": fields, "B": {**fields, "is_supported": False}}
+    reply = json.dumps([{"id": letter, "answer": "x", "atomic_claims": [one]} for letter, one in claims.items()])
+    assert keeps_format(reply, 2, variant)
+    assert keeps_format(reply, 2) is bool(quotes)
+    parts = reward(reply, [0.0, -1.0], variant=variant)
     assert (parts["score"], parts["evidence"]) == (1.0, 0.0)
-    assert not keeps_format(reply.replace('"c"', '" \\n"'), 1, variant)  # the rest of rule 4 is not
+    assert not keeps_format(reply.replace('"c"', '" \\n"'), 2, variant)  # the rest of rule 4 is not
 
 
 @pytest.mark.parametrize(
@@ -119,6 +120,7 @@ def test_accuracy_is_its_definition(pairs):
     best = max(alphas)
     only_best = all(s > t for (s, a), (t, b) in itertools.permutations(pairs, 2) if a == best and b < best)
     assert accuracy_reward(scores, alphas, "best-only") == float(only_best)
+    assert accuracy_reward(scores[:1], alphas[:1]) == 0.0  # one candidate has no ranking
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from rag_zeval.stages.config import load_config
-from rewards.combined import KEYS, WATCHED, failed
+from rewards.combined import KEYS, OF_PAIRS, WATCHED, failed
 from train.derived_keys import derived_keys
 from train.rollouts import rollout_seed
 from train.rollouts.agreement import CORRELATION, LIMITS, MEAN, Agreement, precision
@@ -38,13 +38,21 @@ def test_order_follows_rows_and_samples_only(pairs: list[tuple[int, int]], rng: 
 def test_parts_of_a_trajectory_are_averaged_over_trajectories() -> None:
     good = {**dict.fromkeys(KEYS, 1.0), "claims": 4.0, "evidence": 0.5, "errors": 0.0}
     bad = {**failed(), "errors": 0.0}
-    metrics = reward_metrics([good, bad, bad, bad])
+    metrics = reward_metrics([good, bad, bad, bad], [2, 3, 2, 2])
     assert metrics["reward_extra/format/mean"] == 0.25
     assert metrics["reward_extra/score/mean"] == (1.0 - 3 * 0.5) / 4
     assert metrics["reward_extra/claims/mean"] == 4.0 and metrics["reward_extra/evidence/mean"] == 0.5
-    nothing = reward_metrics([bad])
+    nothing = reward_metrics([bad], [2])
     assert not {f"reward_extra/{name}/mean" for name in WATCHED} & nothing.keys()  # missing, not 0
     assert nothing["reward_extra/accuracy/mean"] == 0.0
+
+
+def test_a_single_answer_counts_for_nothing_that_is_about_pairs() -> None:
+    good = {**dict.fromkeys(KEYS, 1.0), "errors": 0.0}
+    single = {**good, **dict.fromkeys(OF_PAIRS, 0.0)}
+    metrics = reward_metrics([good, single, {**single, "format": 0.0}], [2, 1, 1])
+    assert all(metrics[f"reward_extra/{name}/mean"] == 1.0 for name in OF_PAIRS)
+    assert metrics["reward_extra/format/mean"] == pytest.approx(2 / 3)
 
 
 @settings(deadline=None)

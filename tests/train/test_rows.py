@@ -49,6 +49,7 @@ def question(name: str, texts: list[str] | None = None) -> Question:
 def build(questions: list[Question], train: list[Stage], val: list[Stage], **changes: Any) -> Any:
     tokens = changes.pop("prompt_tokens", lambda messages: 1)
     usual = {"seed": 0, "variant": "compact", "answer_filter": AnswerFilter(), "same_questions": False}
+    usual |= {"single_answer_every": None}
     verl = SimpleNamespace(data=SimpleNamespace(max_prompt_length=50))
     settings: Any = SimpleNamespace(**{**usual, "only_contested": None, "max_rule_tokens": None, **changes}, verl=verl)
     settings.stages, settings.validation = train, val
@@ -103,6 +104,25 @@ def test_training_may_be_on_contested_sets_alone() -> None:
         assert is_contested(asked.question, asked.passage, answers)
     assert curriculum.counts["train stage 1"]["left_out"]["uncontested"] > 0
     assert "uncontested" not in curriculum.counts["val stage 1"]["left_out"]
+
+
+@pytest.mark.parametrize("rows", [4, 9, 10, 19, 20, 25, None])
+def test_every_so_many_th_row_may_show_a_single_answer(rows: int | None) -> None:
+    texts = ["It is a passage.", "A passage, of q for once.", "Nobody knows it.", "Nothing of the kind."]
+    questions = [question(f"plain{at}") for at in range(9)] + [question(f"q{at}", texts) for at in range(28)]
+    stages = [Stage(2, rows), Stage(2, rows)]
+    curriculum = build(questions, stages, [Stage(2, 1)], only_contested=True, single_answer_every=10)
+    places = [row["extra_info"]["k"] for row in curriculum.train]
+    for at in (1, 2):
+        info = [row["extra_info"] for row in curriculum.train if row["extra_info"]["stage"] == at]
+        assert rows is None or len(info) == rows
+        assert [i["k"] for i in info] == [1 if place % 10 == 0 else 2 for place in range(1, len(info) + 1)]
+        assert len({i["id"] for i in info}) == len(info)  # a stage uses a question once
+        assert curriculum.counts[f"train stage {at}"]["rows"] == len(info)
+    assert [i["index"] for i in (row["extra_info"] for row in curriculum.train)] == list(range(len(places)))
+    assert not set(ids_of(curriculum.val)) & set(ids_of(curriculum.train))
+    said = list(describe(curriculum.counts))
+    assert rows != 25 or "train stage 1: 25 rows with K=2, 2 of them with K=1; " in said[1]
 
 
 def words(messages: list[dict[str, str]]) -> int:
@@ -316,6 +336,15 @@ def test_questions_are_read_and_failed_rows_counted(tmp_path: Path) -> None:
     assert read.unfinished == {-1.0}
     [picked], _ = read_questions(path, [-0.5, 0])
     assert picked.answers == {-0.5: "-0.5", 0.0: "0.0"}
+
+
+def test_each_question_is_in_one_half_and_no_passage_in_both(tmp_path: Path) -> None:
+    lines = [line(f"q{at}", [response(0)], passage=f"Passage {at // 2}.") for at in range(40)]
+    path = written(tmp_path, lines)
+    first, second = (read_questions(path, half=half)[0] for half in ("first", "second"))
+    assert sorted(q.id for q in first + second) == sorted(row["id"] for row in lines)
+    assert min(len(first), len(second)) >= 10
+    assert not {q.passage for q in first} & {q.passage for q in second}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 import transfer_queue as tq
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
-from rewards.combined import WATCHED
+from rewards.combined import OF_PAIRS, WATCHED
 
 
 class OrderedReplayBuffer(ReplayBuffer):
@@ -34,8 +34,8 @@ class OrderedReplayBuffer(ReplayBuffer):
         rows = [int(i["index"]) for i in info]
         batch.reorder(row_order(rows, [int(e.get("sample", 0)) for e in extra]))
         if partition_id != "val":
-            metrics.update(reward_metrics([e.get("reward_extra_info") or {} for e in extra]))
             candidates = [int(i["k"]) for i in info]
+            metrics.update(reward_metrics([e.get("reward_extra_info") or {} for e in extra], candidates))
             metrics.update(
                 {
                     "curriculum/first_row": min(rows),
@@ -58,15 +58,16 @@ def row_order(rows: Sequence[int], samples: Sequence[int]) -> list[int]:
     return sorted(range(len(rows)), key=lambda at: (rows[at], samples[at]))
 
 
-def reward_metrics(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def reward_metrics(parts: Sequence[Mapping[str, float]], candidates: Sequence[int]) -> dict[str, float]:
     """`reward_extra/<name>/mean` over the rollouts of a step.
 
     What describes a trajectory (rewards.combined.WATCHED) is averaged over the rollouts that are one; if none is, it
-    is missing from this step.
+    is missing from this step. What describes pairs (OF_PAIRS) is averaged over the prompts of two candidates or more.
+    candidates: of each rollout's prompt.
     """
     values: dict[str, list[float]] = defaultdict(list)
-    for part in parts:
+    for part, k in zip(parts, candidates, strict=True):
         for name, value in part.items():
-            if name not in WATCHED or part["format"]:
+            if (name not in WATCHED or part["format"]) and (name not in OF_PAIRS or k > 1):
                 values[name].append(float(value))
     return {f"reward_extra/{name}/mean": sum(v) / len(v) for name, v in values.items()}

@@ -56,7 +56,7 @@ def prepare_rows(settings: SFTSettings, folder: RunFolder) -> None:
     """Write the training rows once, in an order that the seed gives."""
     if folder.counts.exists():
         return
-    questions, failed = read_questions(settings.responses, settings.alphas)
+    questions, failed = read_questions(settings.responses, settings.alphas, settings.half)
     flags = flag_questions(questions, settings.rows, settings.answer_filter)
     lessons, taken = draw_lessons(settings, questions, flags)
     random.Random(f"{settings.seed}:sft").shuffle(lessons)
