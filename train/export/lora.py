@@ -72,7 +72,7 @@ def trained_model(checkpoint: Path, base: str) -> Any:
     modules = sorted({name.removeprefix("base_model.model.").rsplit(".lora_", 1)[0] for name in adapter})
     config = LoraConfig(r=meta["r"], lora_alpha=meta["lora_alpha"], target_modules=modules, task_type=meta["task_type"])
     try:
-        model: Any = get_peft_model(_base(base), config)
+        model: Any = get_peft_model(load_model(base), config)
         loaded: Any = set_peft_model_state_dict(model, {name: matrix.half() for name, matrix in adapter.items()})
     except (ValueError, RuntimeError) as error:  # no such modules in the base, or of other sizes
         raise InputError(f"{checkpoint}: its adapter does not fit {base}: {str(error).splitlines()[0]}") from error
@@ -107,7 +107,7 @@ def merge(
             raise InputError(f"{adapter}: no adapter here")
     base = str(PeftConfig.from_pretrained(str(adapters[0])).base_model_name_or_path)
     try:
-        model = _base(base)
+        model = load_model(base)
     except OSError as error:
         raise InputError(f"{adapters[0]}: its base {base} cannot be loaded; `make model` makes it") from error
     for adapter in adapters:
@@ -117,7 +117,8 @@ def merge(
     print(folder)
 
 
-def _base(base: str) -> Any:
+def load_model(base: str) -> Any:
+    """A causal language model in fp32. Raises OSError if there is none."""
     import torch
     from transformers import AutoModelForCausalLM
 

@@ -1,0 +1,76 @@
+"""What training changed, as a small adapter.
+
+python -m train.export.difference MODEL BASE FOLDER [--rank 32]
+
+For a run that trained all weights: its model has hundreds of megabytes, the adapter some twenty. `train.export.lora`
+adds it to the base again.
+"""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rag_zeval.errors import InputError
+from rag_zeval.files import read_card
+from rag_zeval.streams import command_line
+from train.export.lora import load_model, save_adapter
+from train.model_shape import read_shape
+
+
+def keep_difference(
+    model: Annotated[Path, typer.Argument(help="The folder of the trained model.")],
+    base: Annotated[Path, typer.Argument(help="The folder of the model that its training began with.")],
+    folder: Annotated[Path, typer.Argument(help="The folder to write the adapter to.")],
+    rank: Annotated[int, typer.Option(min=1, help="Rank of the adapter.")] = 32,
+) -> None:
+    """Write, in half precision, the LoRA adapter that comes nearest to what training changed in the linear layers.
+
+    Of each layer's change it keeps the largest `rank` singular values: no matrix of this rank is nearer (Eckart and
+    Young, 1936). What changed in embeddings and norms is left out. Prints the share of the squared change that is kept.
+    Raises InputError if a folder has no model, or the two have other layers.
+    """
+    check_layers(model, base)
+    import torch
+    from peft import LoraConfig, get_peft_model
+    from peft.tuners.lora import Linear
+
+    trained, before = (load_model(str(each)) for each in (model, base))
+    old = dict(before.named_parameters())
+    changes = {name: (weight - old[name]).detach() for name, weight in trained.named_parameters()}
+    config = LoraConfig(r=rank, lora_alpha=rank, target_modules="all-linear", task_type="CAUSAL_LM")
+    adapted = get_peft_model(before, config)
+    kept = 0.0
+    for name, layer in adapted.named_modules():
+        if isinstance(layer, Linear):
+            change = changes[f"{name.removeprefix('base_model.model.')}.weight"]
+            left, sizes, right = torch.linalg.svd(change, full_matrices=False)
+            root = sizes[:rank].sqrt()
+            _set(layer.lora_A["default"].weight, root[:, None] * right[:rank])
+            _set(layer.lora_B["default"].weight, left[:, :rank] * root)
+            kept += float(sizes[:rank].square().sum())
+    save_adapter(adapted, read_card(model), folder)
+    share = kept / sum(float(change.square().sum()) for change in changes.values())
+    print(f"{folder}: an adapter of rank {rank}, with {share:.3f} of the squared change")
+
+
+def check_layers(model: Path, base: Path) -> None:
+    """Raise InputError unless both folders have a model, with the same layers."""
+    for folder in (model, base):
+        if not (folder / "config.json").is_file():
+            raise InputError(f"{folder}: no model here")
+    if read_shape(str(model))[0] != read_shape(str(base))[0]:
+        raise InputError(f"{model}: its layers are not those of {base}, so it was not trained from that model")
+
+
+def _set(weight: Any, values: Any) -> None:
+    """Give a LoRA matrix these values; one of a smaller layer than the rank is filled up with zeros."""
+    weight.data.zero_()
+    weight.data[: values.shape[0], : values.shape[1]] = values
+
+
+main = command_line(keep_difference, "train.export.difference", "Write what training changed as an adapter.")
+
+if __name__ == "__main__":
+    sys.exit(main())
