@@ -29,7 +29,7 @@ def keep_difference(
 
     Of each layer's change it keeps the largest `rank` singular values: no matrix of this rank is nearer (Eckart and
     Young, 1936). What changed in embeddings and norms is left out. Prints the share of the squared change that is kept.
-    Raises InputError if a folder has no model, or the two have other layers.
+    Raises InputError if a folder has no model, or the two have other layers or the same weights.
     """
     check_layers(model, base)
     import torch
@@ -39,6 +39,9 @@ def keep_difference(
     trained, before = (load_model(str(each)) for each in (model, base))
     old = dict(before.named_parameters())
     changes = {name: (weight - old[name]).detach() for name, weight in trained.named_parameters()}
+    total = sum(float(change.square().sum()) for change in changes.values())
+    if total == 0:
+        raise InputError(f"{model}: its weights are those of {base}, so there is no difference to keep")
     config = LoraConfig(r=rank, lora_alpha=rank, target_modules="all-linear", task_type="CAUSAL_LM")
     adapted = get_peft_model(before, config)
     kept = 0.0
@@ -51,8 +54,7 @@ def keep_difference(
             _set(layer.lora_B["default"].weight, left[:, :rank] * root)
             kept += float(sizes[:rank].square().sum())
     save_adapter(adapted, read_card(model), folder)
-    share = kept / sum(float(change.square().sum()) for change in changes.values())
-    print(f"{folder}: an adapter of rank {rank}, with {share:.3f} of the squared change")
+    print(f"{folder}: an adapter of rank {rank}, with {kept / total:.3f} of the squared change")
 
 
 def check_layers(model: Path, base: Path) -> None:
