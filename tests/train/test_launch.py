@@ -68,9 +68,9 @@ def test_environment_keeps_to_a_ray_of_its_own(
         (
             SFTSettings,
             "sft",
-            "verl.engine.mixed_precision.param_dtype=bf16",
-            "precision: updates in float32; on this machine products of its size are 3.1 times as fast in bfloat16",
-            "config.verl.engine.mixed_precision.param_dtype='fp32', not 'bf16'",
+            "verl.engine.mixed_precision.param_dtype=fp32",
+            "precision: updates in bfloat16; on this machine products of its size are 3.1 times as fast in bfloat16",
+            "config.verl.engine.mixed_precision.param_dtype='bf16', not 'fp32'",
         ),
     ],
 )
