@@ -52,7 +52,7 @@ class StepLines:
         """Show a finished step (0: validation before training)."""
         if not self.ended:
             seconds = time.monotonic() - self.started - seconds_taken(data)
-            self.console.print(f"verl was ready after {seconds:.0f} s")
+            self.console.print(f"ready after {seconds:.0f} s")
         self.ended.append((step, time.monotonic()))
         if step % self.every == 0 or step == self.total:
             self.console.print(f"step {step}/{self.total}  {shown(data)}{self._left(step)}", soft_wrap=True)

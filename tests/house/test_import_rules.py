@@ -32,7 +32,7 @@ SLOW_TO_LOAD = HEAVY | {"datasets", "matplotlib", "openai", "pandas", "scipy", "
 # Modules that are themselves the heavy part: nothing else may import them at its top (but they may, each other).
 TORCH_MODULES = {
     *("rag_zeval.models.decoding", "synthesize.answering", "synthesize.cad", "synthesize.vllm_cad"),
-    "train.rollouts.decoder",
+    *("train.chosen_tokens", "train.one_gpu.sampler", "train.one_gpu.training", "train.rollouts.decoder"),
 }
 VERL_WORKER_MODULES = {
     *("experiments.first_hour", "experiments.timing.step_sides"),  # a check is a process of its own, which needs torch
@@ -44,7 +44,7 @@ COMMANDS = (
     "-c 'import rag_zeval'", "-m rag_zeval --help", "-m rag_zeval evaluate --help", "-m rag_zeval serve --help",
     *(f"-m rag_zeval {name} --help" for name in "compare gate questions collect check-set sample audit".split()),
     "-m rag_zeval scorers", "-m rag_zeval mock-judge --help", "-m synthesize --help", "-m train --help",
-    "-m train.sft --help", "-m train.nano.base --help", "-m eval_benchmarks --help",
+    "-m train.sft --help", "-m train.one_gpu --help", "-m train.nano.base --help", "-m eval_benchmarks --help",
     "-m eval_benchmarks.datasets.download --help", "-m experiments --help", "-m experiments.run_report --help",
     "-m experiments.dynamics --help", "-m experiments.first_hour --help",
     "-m experiments.timing.decoding_speed --help", "-m experiments.timing.step_speed --help",

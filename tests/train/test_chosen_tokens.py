@@ -5,8 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from train.verl_cpu import chosen_tokens
-from train.verl_cpu.chosen_tokens import Chosen, Values, log_probs_and_entropy
+from train import chosen_tokens
+from train.chosen_tokens import Chosen, Values, log_probs_and_entropy
 
 SIZE, VOCABULARY = 5, 7
 
@@ -38,7 +38,7 @@ def test_values_and_gradients_are_those_of_log_softmax(
     tokens = torch.randint(VOCABULARY, (len(places),), generator=draw)
     chosen = Chosen(torch.tensor(places, dtype=torch.long), tokens)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chosen_tokens, "LOGITS", at_once)
+        patch.setitem(chosen_tokens.LOGITS, "cpu", at_once)
         ours = log_probs_and_entropy(hidden, weight, bias, chosen, temperature, with_entropy=True)
     plain = plainly(hidden, weight, bias, chosen, temperature)
     slopes = [torch.randn(len(values), generator=draw) for values in plain]
@@ -60,7 +60,7 @@ def test_no_more_logits_exist_at_once_than_allowed(monkeypatch: pytest.MonkeyPat
         return logits
 
     monkeypatch.setattr(chosen_tokens, "linear", counted)
-    monkeypatch.setattr(chosen_tokens, "LOGITS", 3 * VOCABULARY)
+    monkeypatch.setitem(chosen_tokens.LOGITS, "cpu", 3 * VOCABULARY)
     hidden = torch.randn(10, SIZE, requires_grad=True)
     chosen = Chosen(torch.arange(10), torch.arange(10) % VOCABULARY)
     values, entropy = log_probs_and_entropy(

@@ -12,8 +12,8 @@ from verl.utils.fsdp_utils import merged_lora_context, normalize_peft_param_name
 from verl.workers.engine import EngineRegistry
 from verl.workers.utils.padding import response_from_nested
 
+from train.chosen_tokens import Chosen, Values, log_probs_and_entropy
 from train.freed_memory import give_back_if_short
-from train.verl_cpu.chosen_tokens import Chosen, Values, log_probs_and_entropy
 from train.verl_cpu.low_rank import fuse_adapters
 from train.verl_cpu.shared_prefix import ATTENTION, pack
 from train.verl_cpu.unpinned import UnpinnedEngine

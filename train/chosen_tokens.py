@@ -9,9 +9,9 @@ from typing import NamedTuple
 import torch
 from torch.nn.functional import linear
 from torch.utils.checkpoint import checkpoint
-from verl.utils.torch_functional import entropy_from_logits
 
-LOGITS = 2**23  # at most so many exist at once: about what a CPU's caches hold
+# At most so many exist at once, by the kind of device: about what a CPU's caches hold; a GPU needs large products.
+LOGITS = {"cpu": 2**23, "cuda": 2**28}
 Values = tuple[torch.Tensor, torch.Tensor | None]
 
 
@@ -42,10 +42,10 @@ def log_probs_and_entropy(
     def of_chunk(states: torch.Tensor, places: torch.Tensor, tokens: torch.Tensor) -> Values:
         logits = linear(states, weight, bias).float() / temperature
         flat = torch.log_softmax(logits, -1).flatten()
-        entropy = entropy_from_logits(logits) if with_entropy else None
+        entropy = _entropy(logits) if with_entropy else None
         return flat.index_select(0, places * logits.shape[-1] + tokens), entropy
 
-    size = max(1, LOGITS // len(weight))
+    size = max(1, LOGITS[hidden.device.type] // len(weight))
     order = torch.argsort(chosen.places, stable=True)  # so that a chunk of places has a chunk of tokens
     of_chunks = torch.bincount(chosen.places // size, minlength=-(-len(hidden) // size)).tolist()
     columns = (column[order].split(of_chunks) for column in chosen)
@@ -56,3 +56,8 @@ def log_probs_and_entropy(
     ]
     log_probs = torch.cat([values for values, _ in chunks]).index_select(0, torch.argsort(order))
     return log_probs, torch.cat([entropy for _, entropy in chunks]) if with_entropy else None
+
+
+def _entropy(logits: torch.Tensor) -> torch.Tensor:
+    """Shannon entropy in nats [...] of logits [..., vocabulary]."""
+    return logits.logsumexp(-1) - (logits.softmax(-1) * logits).sum(-1)

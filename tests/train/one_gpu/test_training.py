@@ -1,0 +1,118 @@
+"""Training in one process: its arithmetic against definitions, and real runs of the nano judge."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_zeval.stages.training_log import VALIDATION, read_run
+from train.one_gpu import __main__ as command
+from train.one_gpu.training import advantages, batches
+
+
+@given(st.lists(st.integers(1, 50), max_size=30), st.integers(1, 200))
+def test_every_row_is_in_one_batch_within_the_budget(lengths: list[int], budget: int) -> None:
+    found = list(batches(lengths, budget))
+    assert sorted(at for batch in found for at in batch) == list(range(len(lengths)))
+    for batch in found:
+        assert len(batch) == 1 or len(batch) * max(lengths[at] for at in batch) <= budget
+
+
+@given(st.lists(st.lists(st.sampled_from([-0.5, 0.0, 1.0, 1.5]), min_size=4, max_size=4), min_size=1, max_size=5))
+def test_advantages_have_mean_0_and_deviation_1_or_are_0(rewards: list[list[float]]) -> None:
+    for had, values in zip(rewards, advantages(torch.tensor(rewards)), strict=True):
+        if len(set(had)) == 1:
+            assert values.tolist() == [0] * 4
+        else:
+            assert float(values.mean()) == pytest.approx(0, abs=1e-5)
+            assert float(values.std()) == pytest.approx(1, abs=1e-4)
+            assert torch.equal(values.argsort(stable=True), torch.tensor(had).argsort(stable=True))
+
+
+@pytest.fixture(scope="module")
+def words(nano_responses: Callable[..., str]) -> list[str]:
+    """A run of 2 steps, but for where it goes."""
+    rows = f"{{responses: {nano_responses(12)}, k: 2, turns: 1, max_prompt_tokens: 400, max_rule_tokens: null, "
+    rows += "single_answer_every: null}"
+    words = ["profile=nano", f"rows=[{rows}]", "validation={questions: 3, sets: 2}", "steps=2", "validate_every=1"]
+    return [*words, "prompts=4", "rollouts=4", "warmup_steps=1", "learning_rate=1e-4", "max_reply_tokens=400"]
+
+
+@pytest.fixture(scope="module")
+def trained(words: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("one-gpu") / "run"
+    assert command.main([*words, f"out_dir={folder}"]) == 0
+    return folder
+
+
+def test_a_run_leaves_the_policy_that_validated_best(trained: Path, nano_base: Path) -> None:
+    from safetensors.torch import load_file
+
+    steps = read_run(trained)
+    assert sorted(steps) == [0, 1, 2]
+    scores = {step: data["val/half_ties"] for step, data in steps.items() if "val/half_ties" in data}
+    assert sorted(scores) == [0, 1, 2]
+    assert all(VALIDATION in steps[step] for step in scores)
+    assert all(steps[step]["actor/grad_norm"] > 0 for step in (1, 2))
+    weights, before = (load_file(of / "model.safetensors") for of in (trained / "model", nano_base))
+    changed = any(not torch.equal(weights[name], before[name]) for name in weights)
+    assert changed == (max(scores, key=scores.__getitem__) > 0)  # a later step must be better to be kept
+    card = json.loads((trained / "model" / "rag_zeval.json").read_text())
+    assert card == json.loads((nano_base / "rag_zeval.json").read_text())
+    assert not (trained / "state.pt").exists()
+
+
+def test_a_run_that_is_whole_is_left_alone(trained: Path, words: list[str], capsys: Any) -> None:
+    log = (trained / "metrics.jsonl").read_bytes()
+    assert command.main([*words, f"out_dir={trained}"]) == 0
+    assert "trained before" in capsys.readouterr().out
+    assert (trained / "metrics.jsonl").read_bytes() == log
+
+
+def test_a_killed_run_ends_as_one_that_was_not(trained: Path, words: list[str], tmp_path: Path) -> None:
+    run = [sys.executable, "-m", "train.one_gpu", *words, f"out_dir={tmp_path}"]
+    process = subprocess.Popen(run, stdout=subprocess.DEVNULL)
+    state = tmp_path / "state.pt"
+    deadline = time.monotonic() + 120
+    while not state.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert state.exists() and not (tmp_path / "model").exists()
+    assert command.main([*words, f"out_dir={tmp_path}"]) == 0
+    ours, theirs = read_run(tmp_path), read_run(trained)
+    for step, data in theirs.items():
+        wanted = {name: value for name, value in data.items() if not name.startswith("timing")}
+        assert ours[step] == pytest.approx({**ours[step], **wanted}, rel=1e-3), step
+
+
+def test_other_settings_are_refused(trained: Path, words: list[str], tmp_path: Path, refusal: Any) -> None:
+    other = tmp_path / "run"
+    shutil.copytree(trained, other, ignore=shutil.ignore_patterns("model"))
+    told = refusal(command.main, [*words, f"out_dir={other}", "seed=5"])
+    assert "holds a run with config.seed=1, not 5" in told
+    assert "rollouts: must be 2 or more" in refusal(command.main, [*words, f"out_dir={tmp_path}/x", "rollouts=1"])
+    assert not (tmp_path / "x").exists()
+
+
+def test_validation_questions_are_in_no_row(words: list[str]) -> None:
+    from rag_zeval.stages.config import check_settings, load_config
+    from train.one_gpu.rows import build_rows
+    from train.one_gpu.settings import OneGPUSettings
+
+    settings = check_settings(OneGPUSettings, load_config("one_gpu", words))
+    train, val = build_rows("nano", settings.rows * 2, settings.validation)
+    ids = [{row["extra_info"]["id"] for row in rows} for rows in (train, val)]
+    assert len(ids[1]) == 3 and len(val) == 6
+    assert ids[0] and not ids[0] & ids[1]

@@ -1,0 +1,55 @@
+"""`python -m train.one_gpu key=value ...`: train a small Llama by GRPO in one process, on one GPU.
+
+The rewards, the prompts and the filters are those of `make train`; verl, ray and vLLM are not needed.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from rag_zeval.errors import InputError
+from rag_zeval.files import first_difference, flat, read_json, write_json
+from rag_zeval.stages.config import check_settings, load_config, stored
+from rag_zeval.streams import exit_status
+from train.settings import base_sha256
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """0: trained, or done before; 2: the input is wrong; 130: interrupted."""
+    return exit_status(lambda: train(load_config("one_gpu", sys.argv[1:] if argv is None else argv)))
+
+
+def train(config: DictConfig) -> int:
+    """Train, or go on where a run with the same settings was stopped. Raises InputError for other settings."""
+    from train.one_gpu.rows import build_rows
+    from train.one_gpu.settings import OneGPUSettings
+
+    settings = check_settings(OneGPUSettings, config)
+    folder = Path(settings.out_dir)
+    if (folder / "model").is_dir():
+        print(f"{folder / 'model'}: trained before")
+        return 0
+    base = load_config("train", [f"profile={settings.profile}"]).base_model
+    claim(folder, {"config": {**stored(config), "out_dir": None}, "base": base_sha256(base)})
+    train_rows, val_rows = build_rows(settings.profile, settings.rows, settings.validation)
+    print(f"{len(train_rows)} rows, {len(val_rows)} validation rows", flush=True)
+    from train.one_gpu.training import Training
+
+    Training(settings, base, train_rows, val_rows).run()
+    return 0
+
+
+def claim(folder: Path, identity: dict[str, object]) -> None:
+    """Note what a run is made of, or check that it is the same as before. Raises InputError naming what differs."""
+    path = folder / "run.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    if path.exists() and (key := first_difference(before := read_json(path), identity)) is not None:
+        was, now = (flat(of).get(key) for of in (before, identity))
+        raise InputError(f"{folder} holds a run with {key}={was!r}, not {now!r}: choose another out_dir, or remove it")
+    write_json(path, identity)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+"""The rows that `python -m train.one_gpu` learns from, and those that it is validated on."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+from pydantic import Field, PositiveInt
+
+from rag_zeval.stages.config import Section, load_config
+from train.curriculum import (
+    Question,
+    Row,
+    TokenCounter,
+    build_curriculum,
+    build_row,
+    candidate_sets,
+    describe,
+    flag_questions,
+    prompt_counter,
+    read_questions,
+    without,
+)
+from train.settings import TrainSettings, read_settings
+
+AtLeastTwo = Annotated[int, Field(ge=2, description="a whole number of at least 2")]
+
+
+class RowKind(Section):
+    """Rows that show the same kind of answers; the keys are those of configs/train.yaml."""
+
+    responses: str
+    k: AtLeastTwo
+    turns: PositiveInt
+    max_prompt_tokens: PositiveInt
+    max_rule_tokens: PositiveInt | None
+    single_answer_every: AtLeastTwo | None
+
+    def train_settings(self, profile: str, validation_questions: int) -> TrainSettings:
+        """What `make train` would be told to make these rows. Raises InputError for what it refuses."""
+        return read_settings(
+            TrainSettings,
+            load_config(
+                "train",
+                [
+                    f"profile={profile}",
+                    f"responses={self.responses}",
+                    f"stages=[{', '.join([f'{{k: {self.k}, rows: null}}'] * self.turns)}]",
+                    f"validation=[{{k: {self.k}, rows: {validation_questions}}}]",
+                    f"single_answer_every={self.single_answer_every or 'null'}",
+                    f"max_rule_tokens={self.max_rule_tokens or 'null'}",
+                    f"verl.data.max_prompt_length={self.max_prompt_tokens}",
+                ],
+            ),
+        )
+
+
+class Validation(Section):
+    """Validation rows: of so many questions, at most so many sets of candidates each."""
+
+    questions: PositiveInt
+    sets: PositiveInt
+
+
+def build_rows(profile: str, kinds: Sequence[RowKind], validation: Validation) -> tuple[list[Row], list[Row]]:
+    """Training and validation rows. The latter are of the first kind, and no other row has their questions.
+
+    Raises InputError for answers that cannot be read, and where they are too few.
+    """
+    train: list[Row] = []
+    val: list[Row] = []
+    for at, kind in enumerate(kinds):
+        settings = kind.train_settings(profile, validation.questions if at == 0 else 1)
+        questions, _ = read_questions(settings.responses, settings.alphas, settings.half)
+        tokens = prompt_counter(settings.base_model)
+        curriculum = build_curriculum(settings, without(questions, val), tokens)
+        if at == 0:
+            asked = {row["extra_info"]["id"] for row in curriculum.val}
+            chosen = [question for question in questions if question.id in asked]
+            val = list(validation_rows(settings, chosen, kind.k, validation.sets, tokens))
+        print(*describe(curriculum.counts), sep="\n")
+        train += curriculum.train
+    return train, val
+
+
+def validation_rows(
+    settings: TrainSettings, questions: Sequence[Question], k: int, sets: int, tokens: TokenCounter
+) -> Iterator[Row]:
+    """Up to `sets` rows of each question, but none that shows only its answers of the two smallest α.
+
+    Which of those two is better is nearly a coin toss (docs/small-results.md).
+    """
+    flags = flag_questions(questions, settings.stages, settings.answer_filter)
+
+    def rows(question: Question) -> Iterator[Row]:
+        smallest = set(sorted(question.answers)[:2])
+        for alphas in candidate_sets(question, k, settings.seed, flags[question.id]):
+            row = build_row(question, alphas, settings.variant)
+            if set(alphas) != smallest and tokens(row["prompt"]) <= settings.verl.data.max_prompt_length:
+                yield row
+
+    for question in questions:
+        yield from itertools.islice(rows(question), sets)

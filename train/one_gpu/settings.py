@@ -1,0 +1,27 @@
+"""The settings of `python -m train.one_gpu`: configs/one_gpu.yaml explains them."""
+
+from typing import Annotated
+
+from pydantic import Field, PositiveInt
+
+from rag_zeval.stages.config import Section
+from train.one_gpu.rows import RowKind, Validation
+
+Positive = Annotated[float, Field(gt=0)]
+
+
+class OneGPUSettings(Section):
+    profile: str
+    out_dir: Annotated[str, Field(min_length=1)]
+    seed: Annotated[int, Field(ge=0)]
+    rows: Annotated[list[RowKind], Field(min_length=1)]
+    validation: Validation
+    steps: PositiveInt
+    warmup_steps: PositiveInt
+    learning_rate: Positive
+    prompts: PositiveInt
+    rollouts: Annotated[int, Field(ge=2, description="2 or more: an advantage compares the rollouts of a prompt")]
+    temperature: Positive
+    max_reply_tokens: PositiveInt
+    batch_tokens: PositiveInt
+    validate_every: PositiveInt

@@ -1,0 +1,251 @@
+"""The training loop: rollouts, rewards, one update for each step; what is kept of a run, and how it is resumed."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from rag_zeval.files import iter_jsonl, json_line, read_card, write_bytes
+from rag_zeval.judge.evidence import ReferenceIndex
+from rag_zeval.models.language_model import chat_ids
+from rag_zeval.stages.training_log import VALIDATION
+from rewards.combined import OF_PAIRS, WATCHED, combined_reward
+from rewards.tokens import PolicyTokens
+from train.chosen_tokens import Chosen, log_probs_and_entropy
+from train.curriculum import Row
+from train.export.plain_model import complete
+from train.one_gpu.sampler import Replies, Sampler
+from train.one_gpu.settings import OneGPUSettings
+from train.step_lines import StepLines
+
+CLIP = 0.2  # verl's clip_ratio
+MAX_NORM = 1.0  # of the gradient
+LIVE = 1e-4  # rewards of a prompt's rollouts that differ by less teach nothing
+AT_ONCE = 128  # validation prompts
+Parts = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A row as tokens, and what its replies are scored against."""
+
+    ids: list[int]
+    alphas: list[float]
+    reference: ReferenceIndex
+    variant: str
+
+    def score(self, text: str, words: PolicyTokens) -> Parts:
+        return combined_reward(text, self.alphas, self.reference, words, variant=self.variant)
+
+
+class Training:
+    """A run in `settings.out_dir`. `run` trains from where it is to its end."""
+
+    def __init__(self, settings: OneGPUSettings, base: str, train: Sequence[Row], val: Sequence[Row]):
+        self.settings, self.base, self.folder = settings, base, Path(settings.out_dir)
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.tokenizer = AutoTokenizer.from_pretrained(base)
+        self.words = PolicyTokens(self.tokenizer)
+        self.train, self.val = ([self._prompt(row) for row in rows] for rows in (train, val))
+        random.Random(settings.seed).shuffle(self.train)
+        self.policy: Any = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32).to(self.device)
+        self.eos = {self.policy.config.eos_token_id, self.tokenizer.eos_token_id}
+        longest = max(len(prompt.ids) for prompt in [*self.train, *self.val])
+        rows = max(settings.prompts * settings.rollouts, AT_ONCE)
+        self.sampler = Sampler(
+            self.policy.config, rows, longest, settings.max_reply_tokens, self.eos, self.policy.device
+        )
+        self.optimizer = torch.optim.AdamW(
+            self.policy.parameters(), lr=settings.learning_rate, betas=(0.9, 0.99), weight_decay=0.0
+        )
+        self.done = 0  # steps
+        self.best: dict[str, Any] = {}  # "score", "step" and "weights" of the best validated policy
+
+    def _prompt(self, row: Row) -> Prompt:
+        truth = json.loads(row["reward_model"]["ground_truth"])
+        reference = ReferenceIndex(self.words(truth["reference"]))
+        return Prompt(chat_ids(self.tokenizer, row["prompt"]), truth["alphas"], reference, truth["variant"])
+
+    def run(self) -> None:
+        """Train, and write model/: the policy of the step with the best validation, step 0 included."""
+        self.restore()
+        lines = StepLines(self.settings.steps)
+        self.sampler.load(self.policy.state_dict())
+        if self.done == 0:
+            self.log(0, self.validate(), lines)
+        while self.done < self.settings.steps:
+            begun, step = time.time(), self.done + 1
+            data = self.step(step)
+            self.done = step
+            self.sampler.load(self.policy.state_dict())
+            validated = step % self.settings.validate_every == 0 or step == self.settings.steps
+            if validated:
+                data |= self.validate()
+            self.log(step, {**data, "timing_s/step": time.time() - begun}, lines)
+            if validated:
+                self.save()
+        self.export()
+
+    def step(self, step: int) -> Parts:
+        """One step: rollouts of the next prompts, their rewards, one update. Returns its metrics by verl's names."""
+        settings = self.settings
+        torch.manual_seed(settings.seed * 1_000_003 + step)  # so that a resumed run draws the same
+        first = (step - 1) * settings.prompts
+        batch = [self.train[at % len(self.train)] for at in range(first, first + settings.prompts)]
+        replies = self.sampler.sample(
+            [prompt.ids for prompt in batch], settings.rollouts, settings.max_reply_tokens, settings.temperature
+        )
+        asked = [prompt for prompt in batch for _ in range(settings.rollouts)]
+        parts = [prompt.score(self.text(ids), self.words) for prompt, (ids, _) in zip(asked, replies, strict=True)]
+        rewards = torch.tensor([part["score"] for part in parts]).view(-1, settings.rollouts)
+        norm = self.update(asked, replies, advantages(rewards).flatten().tolist(), step)
+        data = {f"reward_extra/{name}/mean": value for name, value in means(asked, parts).items()}
+        lengths = [float(len(ids)) for ids, _ in replies]
+        return {
+            **data,
+            "critic/score/mean": float(rewards.mean()),
+            "curriculum/candidates": float(max(len(prompt.alphas) for prompt in batch)),
+            "response_length/mean": mean(lengths),
+            "response_length/max": max(lengths),
+            "actor/grad_norm": norm,
+        }
+
+    def update(self, asked: Sequence[Prompt], replies: Replies, advantage: Sequence[float], step: int) -> float:
+        """One update by PPO's clipped loss, a mean over tokens. Returns the norm of the gradient."""
+        live = [at for at, value in enumerate(advantage) if value]
+        rows = [(asked[at].ids, replies[at][0]) for at in live]
+        total = sum(len(reply) for _, reply in rows)
+        self.optimizer.zero_grad()
+        for some in batches([len(prompt) + len(reply) for prompt, reply in rows], self.settings.batch_tokens):
+            new = reply_log_probs(self.policy, [rows[at] for at in some], self.settings.temperature)
+            old = torch.tensor(list(itertools.chain(*(replies[live[at]][1] for at in some))), device=self.device)
+            weight = torch.tensor([advantage[live[at]] for at in some for _ in rows[at][1]], device=self.device)
+            ratio = (new - old).exp()
+            clipped = ratio.clamp(1 - CLIP, 1 + CLIP)
+            (-torch.minimum(ratio * weight, clipped * weight).sum() / total).backward()
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.settings.learning_rate * self.share_of_rate(step)
+        norm = float(torch.nn.utils.clip_grad_norm_(self.policy.parameters(), MAX_NORM))
+        self.optimizer.step()
+        return norm
+
+    def share_of_rate(self, step: int) -> float:
+        """Of the learning rate, in (0, 1]: a line that falls to 0, and one that rises in the warm-up's steps."""
+        return min(step / self.settings.warmup_steps, 1 - (step - 1) / self.settings.steps)
+
+    def validate(self) -> Parts:
+        """Greedy replies to the validation rows; keeps the policy if it is the best. A tie counts half."""
+        parts: list[Parts] = []
+        for first in range(0, len(self.val), AT_ONCE):
+            some = self.val[first : first + AT_ONCE]
+            replies = self.sampler.sample([prompt.ids for prompt in some], 1, self.settings.max_reply_tokens, 0)
+            parts += [prompt.score(self.text(ids), self.words) for prompt, (ids, _) in zip(some, replies, strict=True)]
+        score = mean(part["format"] * (part["pair_accuracy"] + part["tie_rate"] / 2) for part in parts)
+        if score > self.best.get("score", -1):
+            weights = {name: weight.cpu().clone() for name, weight in self.policy.state_dict().items()}
+            self.best = {"score": score, "step": self.done, "weights": weights}
+        # as verl has them: also of replies without the format, whose parts are 0
+        named = {f"val-aux/rag_zeval/{name}/mean@1": mean(part[name] for part in parts) for name in parts[0]}
+        return {**named, VALIDATION: mean(part["score"] for part in parts), "val/half_ties": score}
+
+    def text(self, ids: Sequence[int]) -> str:
+        text: str = self.tokenizer.decode(ids[:-1] if ids and ids[-1] in self.eos else ids)
+        return text
+
+    def log(self, step: int, data: Parts, lines: StepLines) -> None:
+        """Append a step to metrics.jsonl, which `make dynamics` draws."""
+        with (self.folder / "metrics.jsonl").open("ab") as file:
+            file.write(json_line({"step": step, "data": data}))
+        lines.step(step, data)
+
+    def save(self) -> None:
+        """Keep all that the next step needs, in one file that is replaced as a whole."""
+        part = self.folder / "state.part"
+        state = {"step": self.done, "policy": self.policy.state_dict(), "best": self.best}
+        torch.save({**state, "optimizer": self.optimizer.state_dict()}, part)
+        os.replace(part, self.folder / "state.pt")
+
+    def restore(self) -> None:
+        """Go on after the last saved step, if there is one; later steps leave the log, for they run again."""
+        path, log = self.folder / "state.pt", self.folder / "metrics.jsonl"
+        if not path.exists():
+            log.unlink(missing_ok=True)
+            return
+        state = torch.load(path, map_location=self.device, weights_only=True)
+        self.policy.load_state_dict(state["policy"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.done, self.best = state["step"], state["best"]
+        rows = [row for _, row in iter_jsonl(log, {"step": int}, growing=True) if row["step"] <= self.done]
+        write_bytes(log, b"".join(map(json_line, rows)))
+        print(f"resuming after step {self.done} of {self.settings.steps}")
+
+    def export(self) -> None:
+        """Write model/, a plain folder in fp32 of the best policy, with the base's tokenizer and card."""
+        part, model = self.folder / "model.part", self.folder / "model"
+        self.policy.load_state_dict(self.best["weights"])
+        shutil.rmtree(part, ignore_errors=True)
+        self.policy.save_pretrained(part)
+        complete(part, [Path(self.base)], read_card(self.base))
+        shutil.rmtree(model, ignore_errors=True)
+        part.rename(model)
+        (self.folder / "state.pt").unlink(missing_ok=True)
+        print(f"exported step {self.best['step']}, the best on the validation rows\n{os.path.relpath(model)}")
+
+
+def advantages(rewards: torch.Tensor) -> torch.Tensor:
+    """GRPO's advantages [prompts, rollouts] of rewards: in standard deviations from the mean of the prompt's rollouts.
+
+    Exactly 0 for prompts whose rollouts have the same reward.
+    """
+    spread = rewards.std(1, keepdim=True)
+    return torch.where(spread > LIVE, (rewards - rewards.mean(1, keepdim=True)) / (spread + 1e-6), 0.0)
+
+
+def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Places of rows, batched by length: rows x longest row is at most `budget`, unless one row is longer itself."""
+    batch: list[int] = []
+    for at in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batch and lengths[at] * (len(batch) + 1) > budget:
+            yield batch
+            batch = []
+        batch.append(at)
+    if batch:
+        yield batch
+
+
+def reply_log_probs(policy: Any, rows: Sequence[tuple[list[int], list[int]]], temperature: float) -> torch.Tensor:
+    """Log-probabilities [tokens] of all reply tokens of rows (prompt, reply), one row behind the other."""
+    device, width = policy.device, max(len(prompt) + len(reply) for prompt, reply in rows)
+    ids = [[*prompt, *reply] + [0] * (width - len(prompt) - len(reply)) for prompt, reply in rows]
+    spans = [(at, len(prompt) - 1 + i) for at, (prompt, reply) in enumerate(rows) for i in range(len(reply))]
+    row_numbers, places = torch.tensor(spans, device=device).unbind(1)
+    tokens = torch.tensor([token for _, reply in rows for token in reply], device=device)
+    with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+        # rows are filled up behind their ends, which no token before sees: so no mask is needed
+        states = policy.model(input_ids=torch.tensor(ids, device=device), use_cache=False).last_hidden_state
+        chosen = Chosen(torch.arange(len(tokens), device=device), tokens)
+        weight = policy.lm_head.weight
+        values, _ = log_probs_and_entropy(states[row_numbers, places], weight, None, chosen, temperature, False)
+    return values
+
+
+def means(asked: Sequence[Prompt], parts: Sequence[Parts]) -> Parts:
+    """Each part's mean over the rollouts for which it means something (`rewards.combined`)."""
+    found: dict[str, list[float]] = {}
+    for prompt, part in zip(asked, parts, strict=True):
+        for name, value in part.items():
+            if (name not in WATCHED or part["format"]) and (name not in OF_PAIRS or len(prompt.alphas) > 1):
+                found.setdefault(name, []).append(value)
+    return {name: mean(values) for name, values in found.items()}
