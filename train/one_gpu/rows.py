@@ -18,7 +18,6 @@ from train.curriculum import (
     flag_questions,
     prompt_counter,
     read_questions,
-    without,
 )
 from train.settings import TrainSettings, read_settings
 
@@ -68,11 +67,12 @@ def build_rows(profile: str, kinds: Sequence[RowKind], validation: Validation) -
     """
     train: list[Row] = []
     val: list[Row] = []
+    asked: set[str] = set()  # ids of the validation questions
     for at, kind in enumerate(kinds):
         settings = kind.train_settings(profile, validation.questions if at == 0 else 1)
-        questions, _ = read_questions(settings.responses, settings.alphas, settings.half)
-        tokens = prompt_counter(settings.base_model)
-        curriculum = build_curriculum(settings, without(questions, val), tokens)
+        everything, _ = read_questions(settings.responses, settings.alphas, settings.half)
+        questions, tokens = [one for one in everything if one.id not in asked], prompt_counter(settings.base_model)
+        curriculum = build_curriculum(settings, questions, tokens)
         if at == 0:
             asked = {row["extra_info"]["id"] for row in curriculum.val}
             chosen = [question for question in questions if question.id in asked]
