@@ -1,9 +1,9 @@
 """What training changed, as a small adapter.
 
-python -m train.export.difference MODEL BASE FOLDER [--rank 32]
+python -m train.export.difference MODEL [MODEL ...] BASE FOLDER [--rank 32]
 
-For a run that trained all weights: its model has hundreds of megabytes, the adapter some twenty. `train.export.lora`
-adds it to the base again.
+For runs that trained all weights: a model has hundreds of megabytes, the adapter some twenty. `train.export.lora` adds
+it to the base again. Of several runs, such as seeds, it is about their mean (a "model soup", Wortsman et al., 2022).
 """
 
 import sys
@@ -20,28 +20,32 @@ from train.model_shape import read_shape
 
 
 def keep_difference(
-    model: Annotated[Path, typer.Argument(help="The folder of the trained model.")],
+    models: Annotated[list[Path], typer.Argument(help="The folders of the trained models.")],
     base: Annotated[Path, typer.Argument(help="The folder of the model that its training began with.")],
     folder: Annotated[Path, typer.Argument(help="The folder to write the adapter to.")],
     rank: Annotated[int, typer.Option(min=1, help="Rank of the adapter.")] = 32,
 ) -> None:
     """Write, in half precision, the LoRA adapter that comes nearest to what training changed in the linear layers.
 
-    Of each layer's change it keeps the largest `rank` singular values: no matrix of this rank is nearer (Eckart and
-    Young, 1936). What changed in embeddings and norms is left out. Prints the share of the squared change that is kept.
-    Raises InputError if a folder has no model, or the two have other layers or the same weights.
+    Of each layer's mean change it keeps the largest `rank` singular values: no matrix of this rank is nearer (Eckart
+    and Young, 1936). What changed in embeddings and norms is left out. Prints the share of the squared change that is
+    kept. Raises InputError if a folder has no model, or the models have other layers or the base's weights.
     """
-    check_layers(model, base)
+    for model in models:
+        check_layers(model, base)
     import torch
     from peft import LoraConfig, get_peft_model
     from peft.tuners.lora import Linear
 
-    trained, before = (load_model(str(each)) for each in (model, base))
-    old = dict(before.named_parameters())
-    changes = {name: (weight - old[name]).detach() for name, weight in trained.named_parameters()}
+    before = load_model(str(base))
+    old = {name: weight.detach() for name, weight in before.named_parameters()}
+    changes = {name: torch.zeros_like(weight) for name, weight in old.items()}
+    for model in models:
+        for name, weight in load_model(str(model)).named_parameters():
+            changes[name] += (weight.detach() - old[name]) / len(models)
     total = sum(float(change.square().sum()) for change in changes.values())
     if total == 0:
-        raise InputError(f"{model}: its weights are those of {base}, so there is no difference to keep")
+        raise InputError(f"{models[0]}: its weights are those of {base}, so there is no difference to keep")
     config = LoraConfig(r=rank, lora_alpha=rank, target_modules="all-linear", task_type="CAUSAL_LM")
     adapted = get_peft_model(before, config)
     kept = 0.0
@@ -53,7 +57,7 @@ def keep_difference(
             _set(layer.lora_A["default"].weight, root[:, None] * right[:rank])
             _set(layer.lora_B["default"].weight, left[:, :rank] * root)
             kept += float(sizes[:rank].square().sum())
-    save_adapter(adapted, read_card(model), folder)
+    save_adapter(adapted, read_card(models[0]), folder)
     print(f"{folder}: an adapter of rank {rank}, with {kept / total:.3f} of the squared change")
 
 

@@ -53,6 +53,19 @@ def test_no_adapter_of_its_rank_is_nearer(trained: Path, nano_base: Path, tmp_pa
     assert json.loads((again / "rag_zeval.json").read_text())["answer_sentences"] == 3
 
 
+def test_of_several_models_it_is_about_their_mean(trained: Path, nano_base: Path, tmp_path: Path) -> None:
+    mirrored, made = tmp_path / "mirrored", tmp_path / "made"
+    shutil.copytree(trained, mirrored)
+    weights, before = (load_file(of / "model.safetensors") for of in (trained, nano_base))
+    halves = {name: before[name] - 0.5 * (weight - before[name]) for name, weight in weights.items()}
+    save_file(halves, mirrored / "model.safetensors", {"format": "pt"})
+    assert difference.main([*map(str, (trained, mirrored, nano_base, tmp_path / "adapter")), "--rank", "192"]) == 0
+    assert lora.main([str(tmp_path / "adapter"), str(made)]) == 0
+    for name, weight in load_file(made / "model.safetensors").items():
+        if LAYERS.search(name):  # the mean of the change and of minus half of it
+            torch.testing.assert_close(weight - before[name], (weights[name] - before[name]) / 4, atol=2e-5, rtol=0.01)
+
+
 def test_models_that_do_not_belong_together_are_refused(
     trained: Path, nano_base: Path, tmp_path: Path, refusal: Any
 ) -> None:
