@@ -21,7 +21,8 @@ ABOUT = """$ python -m eval_benchmarks.compare runs/bench/nano bleu rouge_l
 Run a paired test of two scorers of a finished benchmark run, and show how often they agree. Nothing is scored again.
 
 Name a scorer as the tables do: bleu, or with its model "rag_zeval by checkpoints/nano-judge". \
-The scorer alone is enough if it has only one model.
+The scorer alone is enough if it has only one model. Of several training seeds, name the others with --seed: \
+the mean over the seeds is then compared, and the intervals are over seeds and examples.
 """
 TESTED = ("metric", "difference", "95% interval", "p", "n", "coverage")
 AGREEING = ("metric", "value", "95% interval", "n")
@@ -31,30 +32,34 @@ def compare_scorers(
     run: Annotated[Path, typer.Argument(help="The folder of a finished benchmark run.")],
     first: Annotated[str, typer.Argument(help="A scorer, as the tables name it.")],
     second: Annotated[str, typer.Argument(help="The scorer to compare it with.")],
+    seed: Annotated[list[str] | None, typer.Option(help="Another training seed of the first scorer.")] = None,
 ) -> None:
     """Print a table for each benchmark with scores of both. Raises InputError for a name that is not one scorer's."""
     from eval_benchmarks.bench_manifest import read_run
     from eval_benchmarks.output.columns import TEST_COLUMNS, VALUE_COLUMNS, make_table
     from eval_benchmarks.output.comparisons import SAME, agreement_rows, pair_rows
     from eval_benchmarks.output.table import open_console, show
-    from eval_benchmarks.trials import BenchResults, group_trials
+    from eval_benchmarks.trials import BenchResults, group_trials, over_seeds
 
     settings, trials = read_run(run)
     results = BenchResults(group_trials(trials), settings.bootstrap.draws, settings.bootstrap.seed)
     names = {scorer.name: scorer.scorer for scorer in results.scorers}
-    first, second = _find(first, names), _find(second, names)
+    first, second, *others = (_find(name, names) for name in (first, second, *(seed or ())))
+    seeds, ours_name = [first, *others], first + (f" and other seeds: {len(others)}" if others else "")
     tested, agreeing = {h: TEST_COLUMNS[h] for h in TESTED}, {h: VALUE_COLUMNS[h] for h in AGREEING}
     tables, notes = [], ["The p-values are not corrected for testing several metrics."]
     for benchmark, scorers in results.by_benchmark.items():
         by_name = {scorer.name: scorer for scorer in scorers}
-        if first in by_name and second in by_name:
-            ours, theirs = by_name[first], by_name[second]
-            tables.append(make_table(f"{benchmark}: {first}, minus {second}", tested, pair_rows(results, ours, theirs)))
-            alike = f"{benchmark}: how often both say the same (scores at most {SAME} apart)"
-            tables.append(make_table(alike, agreeing, agreement_rows(results, ours, theirs)))
+        if {*seeds, second} <= by_name.keys():
+            ours, theirs = over_seeds([by_name[name] for name in seeds]), by_name[second]
+            title = f"{benchmark}: {ours_name}, minus {second}"
+            tables.append(make_table(title, tested, pair_rows(results, ours, theirs)))
+            if not others:
+                alike = f"{benchmark}: how often both say the same (scores at most {SAME} apart)"
+                tables.append(make_table(alike, agreeing, agreement_rows(results, ours, theirs)))
             notes += [speed for scorer in (ours, theirs) if (speed := _speed(scorer))]
     if not tables:
-        raise InputError(f"{run}: no benchmark has scores of both {first} and {second}")
+        raise InputError(f"{run}: no benchmark has scores of both {ours_name} and {second}")
     show(open_console(), tables, notes)
 
 

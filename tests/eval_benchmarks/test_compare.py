@@ -65,6 +65,20 @@ def test_any_two_scorers_are_compared_without_asking_anybody(run: Path, judge_se
     assert len(judge_server.server.requests) == asked
 
 
+def test_the_mean_of_training_seeds_is_compared(run: Path, judge_server: Any, capsys: Any) -> None:
+    yes, perfect = (f"rag_zeval by {judge_server.spec(name)}" for name in ("yes", "perfect"))
+    assert main([str(run), yes, "bleu", "--seed", perfect]) == 0
+    shown = capsys.readouterr().out
+    assert "and other seeds: 1, minus bleu" in " ".join(shown.split()) and "same_ranking" not in shown
+    values = {}
+    for seed in (yes, perfect):
+        assert main([str(run), seed, "bleu"]) == 0
+        values[seed] = float(re.findall(r"pairwise_middle +(-?[\d.]+)", capsys.readouterr().out)[0])
+    together = float(re.findall(r"pairwise_middle +(-?[\d.]+)", shown)[0])
+    assert together == pytest.approx(sum(values.values()) / 2, abs=0.001)
+    assert len(set(values.values())) == 2
+
+
 def scored_by(model: str, *rows: Sequence[float | None]) -> ScorerTrials:
     """A judge's scores of these examples' answers."""
     scored = {str(at): Scored(str(at), tuple(map(Score, row)), calls=1, seconds=6.0) for at, row in enumerate(rows)}
