@@ -71,7 +71,7 @@ else
 REPRODUCE_BENCH := "models=[vllm:$(RUN)/train/model]"
 endif
 ifeq ($(PROFILE),small)
-train bench bench-step proof ablations: $(if $(DRY),,$(SMALL_START) $(SMALL_JUDGE)) # where training begins, and the judge
+train bench bench-step proof ablations: $(if $(DRY),,$(SMALL_START) $(SMALL_JUDGE) $(SMALL_RL)) # where training begins, and the judges
 endif
 export PYTHONUNBUFFERED := 1
 
