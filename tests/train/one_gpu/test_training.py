@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -97,12 +98,25 @@ def test_a_killed_run_ends_as_one_that_was_not(trained: Path, words: list[str], 
         assert ours[step] == pytest.approx({**ours[step], **wanted}, rel=1e-3), step
 
 
-def test_other_settings_are_refused(trained: Path, words: list[str], tmp_path: Path, refusal: Any) -> None:
+def test_other_settings_and_rows_are_refused(
+    trained: Path, words: list[str], tmp_path: Path, refusal: Any, capsys: Any
+) -> None:
     other = tmp_path / "run"
     shutil.copytree(trained, other, ignore=shutil.ignore_patterns("model"))
     told = refusal(command.main, [*words, f"out_dir={other}", "seed=5"])
     assert "holds a run with config.seed=1, not 5" in told
     assert "rollouts: must be 2 or more" in refusal(command.main, [*words, f"out_dir={tmp_path}/x", "rollouts=1"])
+    answers = Path(re.findall(r"responses: ([^,]+)", " ".join(words))[0])
+    before = answers.read_text()
+    try:
+        answers.write_text(before.replace("the", "a", 1))
+        assert command.main([*words, f"out_dir={other}"]) == 2
+        assert "holds a run with rows=" in capsys.readouterr().err
+    finally:
+        answers.write_text(before)
+    missing = ["profile=nano", f"out_dir={tmp_path}/x", "rows=[{responses: none.jsonl, k: 2, turns: 1, "]
+    missing[-1] += "max_prompt_tokens: 9, max_rule_tokens: null, single_answer_every: null}]"
+    assert "none.jsonl: no responses found" in refusal(command.main, missing)
     assert not (tmp_path / "x").exists()
 
 
