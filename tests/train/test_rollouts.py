@@ -15,9 +15,10 @@ from omegaconf import OmegaConf
 from rag_zeval.stages.config import load_config
 from rewards.combined import KEYS, OF_PAIRS, WATCHED, failed
 from train.derived_keys import derived_keys
+from train.reward_metrics import reward_metrics
 from train.rollouts import rollout_seed
 from train.rollouts.agreement import CORRELATION, LIMITS, MEAN, Agreement, precision
-from train.rollouts.ordered_buffer import reward_metrics, row_order
+from train.rollouts.ordered_buffer import row_order
 from train.run_folder import RunFolder
 from train.settings import TrainSettings, read_settings
 from train.verl_config import build

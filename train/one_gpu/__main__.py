@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def train(config: DictConfig) -> int:
-    """Train, or go on where a run with the same settings was stopped. Raises InputError for other settings."""
+    """Train, or resume a run with the same settings. Raises InputError if the folder has one with others."""
     from train.one_gpu.rows import build_rows
     from train.one_gpu.settings import OneGPUSettings
 

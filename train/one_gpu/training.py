@@ -21,13 +21,14 @@ from rag_zeval.files import iter_jsonl, json_line, read_card, write_bytes
 from rag_zeval.judge.evidence import ReferenceIndex
 from rag_zeval.models.language_model import chat_ids
 from rag_zeval.stages.training_log import VALIDATION
-from rewards.combined import OF_PAIRS, WATCHED, combined_reward
+from rewards.combined import combined_reward
 from rewards.tokens import PolicyTokens
 from train.chosen_tokens import Chosen, log_probs_and_entropy
 from train.curriculum import Row
 from train.export.plain_model import complete
 from train.one_gpu.sampler import Replies, Sampler
 from train.one_gpu.settings import OneGPUSettings
+from train.reward_metrics import reward_metrics
 from train.step_lines import StepLines
 
 CLIP = 0.2  # verl's clip_ratio
@@ -111,10 +112,9 @@ class Training:
         parts = [prompt.score(self.text(ids), self.words) for prompt, (ids, _) in zip(asked, replies, strict=True)]
         rewards = torch.tensor([part["score"] for part in parts]).view(-1, settings.rollouts)
         norm = self.update(asked, replies, advantages(rewards).flatten().tolist(), step)
-        data = {f"reward_extra/{name}/mean": value for name, value in means(asked, parts).items()}
         lengths = [float(len(ids)) for ids, _ in replies]
         return {
-            **data,
+            **reward_metrics(parts, [len(prompt.alphas) for prompt in asked]),
             "critic/score/mean": float(rewards.mean()),
             "curriculum/candidates": float(max(len(prompt.alphas) for prompt in batch)),
             "response_length/mean": mean(lengths),
@@ -178,7 +178,7 @@ class Training:
         os.replace(part, self.folder / "state.pt")
 
     def restore(self) -> None:
-        """Go on after the last saved step, if there is one; later steps leave the log, for they run again."""
+        """Resume after the last saved step, if there is one. Later steps leave the log, because they run again."""
         path, log = self.folder / "state.pt", self.folder / "metrics.jsonl"
         if not path.exists():
             log.unlink(missing_ok=True)
@@ -239,13 +239,3 @@ def reply_log_probs(policy: Any, rows: Sequence[tuple[list[int], list[int]]], te
         weight = policy.lm_head.weight
         values, _ = log_probs_and_entropy(states[row_numbers, places], weight, None, chosen, temperature, False)
     return values
-
-
-def means(asked: Sequence[Prompt], parts: Sequence[Parts]) -> Parts:
-    """Each part's mean over the rollouts for which it means something (`rewards.combined`)."""
-    found: dict[str, list[float]] = {}
-    for prompt, part in zip(asked, parts, strict=True):
-        for name, value in part.items():
-            if (name not in WATCHED or part["format"]) and (name not in OF_PAIRS or len(prompt.alphas) > 1):
-                found.setdefault(name, []).append(value)
-    return {name: mean(values) for name, values in found.items()}

@@ -4,14 +4,13 @@ Set by `trainer.v1.sampler.custom_sampler.{path,name}`. `sampler_kwargs`: `poll_
 and `rollouts_per_prompt`.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import transfer_queue as tq
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
-from rewards.combined import OF_PAIRS, WATCHED
+from train.reward_metrics import reward_metrics
 
 
 class OrderedReplayBuffer(ReplayBuffer):
@@ -56,18 +55,3 @@ def _plain(column: Iterable[Any]) -> list[dict[str, Any]]:
 def row_order(rows: Sequence[int], samples: Sequence[int]) -> list[int]:
     """Positions sorted by (data row, sample number): the same set of rollouts in one order, a prompt's together."""
     return sorted(range(len(rows)), key=lambda at: (rows[at], samples[at]))
-
-
-def reward_metrics(parts: Sequence[Mapping[str, float]], candidates: Sequence[int]) -> dict[str, float]:
-    """`reward_extra/<name>/mean` over the rollouts of a step.
-
-    What describes a trajectory (rewards.combined.WATCHED) is averaged over the rollouts that are one; if none is, it
-    is missing from this step. What describes pairs (OF_PAIRS) is averaged over the prompts of two candidates or more.
-    candidates: of each rollout's prompt.
-    """
-    values: dict[str, list[float]] = defaultdict(list)
-    for part, k in zip(parts, candidates, strict=True):
-        for name, value in part.items():
-            if (name not in WATCHED or part["format"]) and (name not in OF_PAIRS or k > 1):
-                values[name].append(float(value))
-    return {f"reward_extra/{name}/mean": sum(v) / len(v) for name, v in values.items()}
