@@ -55,13 +55,10 @@ class RunFolder:
         """
         if self.identity.exists():
             before = read_json(self.identity)
-            if (key := first_difference(before, identity)) is None:
+            if first_difference(before, identity) is None:
                 return
             if logged_through(self.steps()):
-                raise InputError(
-                    f"{self.path} holds a run with {key}={flat(before).get(key)!r}, not {flat(identity).get(key)!r}: "
-                    "choose another out_dir, or remove this one"
-                )
+                check_same_run(self.path, before, identity)
             for stale in (self.train_rows.parent, self.attempts, self.checkpoints):
                 shutil.rmtree(stale, ignore_errors=True)
         write_json(self.identity, identity)
@@ -166,6 +163,15 @@ class RunFolder:
         complete(part, [trained / "huggingface", Path(base)], card)
         shutil.rmtree(self.model, ignore_errors=True)
         part.rename(self.model)
+
+
+def check_same_run(folder: Path, before: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
+    """Raise InputError, naming the first setting that differs, if the run in the folder is made of something else."""
+    if (key := first_difference(before, identity)) is not None:
+        was, now = (flat(of).get(key) for of in (before, identity))
+        raise InputError(
+            f"{folder} holds a run with {key}={was!r}, not {now!r}: choose another out_dir, or remove this one"
+        )
 
 
 def _link(source: str, target: str) -> None:

@@ -295,7 +295,7 @@ def response_files(pattern: str) -> list[str]:
     """The responses.jsonl files that a path or a glob names. Raises InputError if there is none."""
     paths = sorted(glob.glob(pattern))
     if not paths:
-        raise InputError(f"{pattern}: no responses found; run `make synthesize`, or name others with responses=FILE")
+        raise InputError(f"{pattern}: no responses found; run `make synthesize`, or set `responses` to other files")
     return paths
 
 

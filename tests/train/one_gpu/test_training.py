@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from rag_zeval.stages.training_log import VALIDATION, read_run
 from train.one_gpu import __main__ as command
 from train.one_gpu.training import advantages, batches
+from train.run_folder import RunFolder
 
 
 @given(st.lists(st.integers(1, 50), max_size=30), st.integers(1, 200))
@@ -85,7 +86,7 @@ def test_a_killed_run_ends_as_one_that_was_not(trained: Path, words: list[str], 
     run = [sys.executable, "-m", "train.one_gpu", *words, f"out_dir={tmp_path}"]
     process = subprocess.Popen(run, stdout=subprocess.DEVNULL)
     state = tmp_path / "state.pt"
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while not state.exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     os.kill(process.pid, signal.SIGKILL)
@@ -118,6 +119,12 @@ def test_other_settings_and_rows_are_refused(
     missing[-1] += "max_prompt_tokens: 9, max_rule_tokens: null, single_answer_every: null}]"
     assert "none.jsonl: no responses found" in refusal(command.main, missing)
     assert not (tmp_path / "x").exists()
+
+
+def test_two_runs_do_not_share_a_folder(words: list[str], tmp_path: Path, refusal: Any) -> None:
+    with RunFolder(tmp_path).locked():
+        assert "another training run is using this folder" in refusal(command.main, [*words, f"out_dir={tmp_path}"])
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 
 
 def test_validation_questions_are_in_no_row(words: list[str]) -> None:
