@@ -2,7 +2,7 @@
 
 import difflib
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,9 @@ NEEDED = {  # of which fields there must be one
     "answer": {"answer", "answers"},
     "contexts": {"contexts", "passage", "truth", "reference"},
 }
+SPEAKERS = {"question": {"user", "human"}, "answer": {"assistant", "ai"}, "contexts": {"system", "tool"}}  # in a chat
+CHAT = {"role", "content"}  # of each message
+MOST_WORDS = 6  # of a column's name
 LOOKED_AT = 100  # rows whose values a suggestion is made of
 
 
@@ -45,10 +48,13 @@ class Columns:
 def at_path(row: Mapping[str, Any], path: str) -> Any:
     """The value of a column, or along a path: `output.text`, `outputs.0.text`, and `docs.body` of each item of a list.
 
-    A path goes into texts that hold JSON, too. ABSENT where there is none.
+    `context_*` is a list of `context_1`, `context_2` and so on. A path goes into texts that hold JSON, too.
+    ABSENT where there is none.
     """
     if path in row:
         return row[path]
+    if path.endswith("*"):
+        return [row[name] for name in numbered(path, row)] or ABSENT
     value: Any = row
     names = path.split(".")
     for at, name in enumerate(names):
@@ -63,6 +69,18 @@ def at_path(row: Mapping[str, Any], path: str) -> Any:
         if value is ABSENT:
             break
     return value
+
+
+def option(field: str, column: str) -> str:
+    """What to type to say that a column holds a field."""
+    return f"--map {shlex.quote(f'{field}={column}')}"
+
+
+def numbered(pattern: str, names: Iterable[str]) -> list[str]:
+    """The names that a pattern such as `context_*` stands for, by their numbers."""
+    stem = pattern.removesuffix("*")
+    numbers = {name: name[len(stem) :] for name in names if name.startswith(stem)}
+    return sorted((name for name, number in numbers.items() if number.isdecimal()), key=lambda name: int(numbers[name]))
 
 
 def check_names(names: Mapping[str, str]) -> None:
@@ -89,7 +107,7 @@ def choose(
     Raises InputError where two columns may hold the same, and for all that is missing, with what to type.
     """
     taken = dict(names)
-    roots = {path if path in there else path.partition(".")[0] for path in names.values()}
+    roots = {root for path in names.values() for root in _roots(path, there)}
     layout = next((one for one in LAYOUTS if _fits(one, there, names)), None)
     for field, column in layout.columns.items() if layout else ():
         if field not in taken and column in there and column not in roots:
@@ -98,8 +116,11 @@ def choose(
     for field in (*NAMES, "answers"):
         if field not in taken and not (field == "contexts" and "passage" in taken):
             used = {*taken.values(), *roots, *meant_otherwise, *(wrappers if field not in OBJECTS else ())}
-            found = [name for name in there if name not in used and field in fields_of(name)]
-            if one := _one_of(found, field, there):
+            free = {name: count for name, count in there.items() if name not in used}
+            if field == "contexts":
+                free |= _patterns(free)
+            found = [name for name in free if field in fields_of(name.rstrip("* _-"))]
+            if one := _one_of(found, field, free):
                 taken[field] = one
     _check_reference(taken, names, there)
     for one, other in (("answers", "answer"), ("answer", "answers")):
@@ -111,11 +132,27 @@ def choose(
         raise InputError(_missing(lacking, taken, there, sample))
     if "answers" in taken and "answer" in taken:  # the user's word for one of them
         del taken["answers" if "answer" in names else "answer"]
-    used = {*taken.values(), *roots}
+    used = {*roots, *(root for path in taken.values() for root in _roots(path, there))}
     unused = [name for name in there if name not in used and name.partition(".")[0] not in roots]
     overlooked = {name: meaning for name in unused if (meaning := _seems(name, meant_otherwise, taken))}
     name = f"columns of {layout.name}" if layout else "columns known by their names"
     return Columns(name, taken, tuple(unused), overlooked)
+
+
+def _roots(path: str, there: Collection[str]) -> list[str]:
+    """The columns in which a path, a column or a pattern begins."""
+    if path in there:
+        return [path]
+    return numbered(path, there) if path.endswith("*") else [path.partition(".")[0]]
+
+
+def _patterns(there: Mapping[str, int]) -> dict[str, int]:
+    """`context_*` for `context_1` and `context_2`, with the rows that have a value in one of them, at least."""
+    patterns: dict[str, int] = {}
+    for name, count in there.items():
+        if (stem := name.rstrip("0123456789")) != name:
+            patterns[f"{stem}*"] = max(count, patterns.get(f"{stem}*", 0))
+    return patterns
 
 
 def _fits(layout: Layout, there: Collection[str], names: Mapping[str, str]) -> bool:
@@ -131,7 +168,7 @@ def _one_of(found: Sequence[str], field: str, there: Mapping[str, int]) -> str |
         return next(iter(filled), None)
     if field in filled and field != "answer":
         return field
-    way_out = " or ".join(f"--map {field}={name}" for name in filled)
+    way_out = " or ".join(option(field, name) for name in filled)
     raise InputError(f"columns {_listed(filled)} could each hold the {FIELDS[field]}: add {way_out}")
 
 
@@ -144,7 +181,7 @@ def _check_reference(taken: dict[str, str], names: Mapping[str, str], there: Map
     if "truth" not in taken:
         raise InputError(
             f"column '{column}' beside '{beside[0]}' could hold the ground truth, or "
-            f"the text to judge by: add --map truth={column} or --map reference={column}"
+            f"the text to judge by: add {option('truth', column)} or {option('reference', column)}"
         )
 
 
@@ -154,7 +191,8 @@ def _check_answers(taken: Mapping[str, str], names: Mapping[str, str]) -> None:
         several, one = taken["answers"], taken["answer"]
         raise InputError(
             f"columns '{one}' and '{several}' could both hold answers to judge: if '{several}' are gold answers, add "
-            f"--map answer={one} --map truth={several}; if they are those of systems, --map answers={several}"
+            f"{option('answer', one)} {option('truth', several)}; if they are those of systems, "
+            f"{option('answers', several)}"
         )
 
 
@@ -166,7 +204,7 @@ def _seems(name: str, meant_otherwise: Mapping[str, str], taken: Mapping[str, st
     if not fields:
         return None
     field = fields[0]
-    return f"if it holds the {FIELDS[field]}, add --map {field}={name}"
+    return f"if it holds the {FIELDS[field]}, add {option(field, name)}"
 
 
 def _like(name: str) -> list[str]:
@@ -177,9 +215,11 @@ def _like(name: str) -> list[str]:
 
 def _missing(lacking: Sequence[str], taken: Mapping[str, str], there: Mapping[str, int], sample: Sequence[Row]) -> str:
     """All that is missing, the columns that are there, and what to type, as far as names and values tell."""
+    if not taken and (text := next(filter(_is_text, there), None)):
+        return f"the first line must name the columns, such as question,answer,contexts; '{text}' is no name"
     found = _suggested(lacking, taken, sample)
     told = ", the ".join(FIELDS[field] for field in lacking)
-    options = " ".join(f"--map {shlex.quote(f'{field}={column}')}" for field, column in found.items())
+    options = " ".join(option(field, column) for field, column in found.items())
     guess = "" if "COLUMN" in found.values() else ", if that is what they hold"
     return f"no column found for the {told}; columns: {_listed(there) or 'none'}. Add {options}{guess}"
 
@@ -193,11 +233,18 @@ def _suggested(lacking: Sequence[str], taken: Mapping[str, str], sample: Sequenc
         ranked = [path for path in free if field in _fields_of_path(path)]
         if field in lacking:  # others are worth adding only where their name says so
             ranked += [path for path in free if field in _like(path.rpartition(".")[2])]
+            ranked += [path for path in free if any(plain_name(path).endswith(f"_{name}") for name in NAMES[field])]
+            ranked += [path for path in reversed(free) if _said_by(path, sample) in SPEAKERS[field]]
             ranked += [path for path in free if _may_be(field, paths[path])]
             ranked.append("COLUMN")
         if ranked:
             found[field] = ranked[0]
     return found
+
+
+def _is_text(name: str) -> bool:
+    """Whether a column's name seems to be a value, or a line of something else than a table."""
+    return len(name.split()) > MOST_WORDS or name.endswith((".", "?")) or name.startswith(("<", "-")) or ": " in name
 
 
 def _fields_of_path(path: str) -> list[str]:
@@ -207,7 +254,7 @@ def _fields_of_path(path: str) -> list[str]:
 
 
 def _paths(sample: Sequence[Row]) -> dict[str, list[Any]]:
-    """The values that rows have under each path, up to three names deep."""
+    """The values that rows have under each path, up to three names deep, and the texts of chats."""
     paths: dict[str, list[Any]] = {}
 
     def walk(value: Any, path: str, depth: int) -> None:
@@ -215,12 +262,21 @@ def _paths(sample: Sequence[Row]) -> dict[str, list[Any]]:
         if isinstance(held, Mapping) and depth < 3:
             for name, inner in held.items():
                 walk(inner, f"{path}.{name}" if path else str(name), depth + 1)
+        elif isinstance(held, list) and held and all(isinstance(one, Mapping) and one.keys() >= CHAT for one in held):
+            for at, message in enumerate(held):
+                walk(message["content"], f"{path}.{at}.content", depth)
         elif path and not is_nothing(value):
             paths.setdefault(path, []).append(value)
 
     for row in sample:
         walk(row, "", 0)
     return paths
+
+
+def _said_by(path: str, sample: Sequence[Row]) -> str | None:
+    """The role of the message at a path, if it is the same in all rows."""
+    roles = {str(at_path(row, f"{path.rpartition('.')[0]}.role")) for row in sample}
+    return roles.pop() if len(roles) == 1 else None
 
 
 def _may_be(field: str, values: Sequence[Any]) -> bool:

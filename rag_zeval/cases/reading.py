@@ -11,7 +11,7 @@ from typing import Any
 
 from rag_zeval.cases.case import Case
 from rag_zeval.cases.cells import as_chunks, as_id, as_ids, as_text, as_texts, as_truth, is_nothing, is_object
-from rag_zeval.cases.columns import ABSENT, LOOKED_AT, Columns, at_path, check_names, choose
+from rag_zeval.cases.columns import ABSENT, LOOKED_AT, Columns, at_path, check_names, choose, option
 from rag_zeval.cases.names import FIELDS
 from rag_zeval.cases.objects import read_objects
 from rag_zeval.cases.row_files import PlacedRow, read_table
@@ -46,7 +46,8 @@ class CaseFile:
         of = {"contexts" if name == "passage" else name: column for name, column in self.columns.of.items()}
         for name in FIELDS:
             if name in of and name != "run":
-                yield f"  {FIELDS[name]}: column '{of[name]}', in {self._count(name)} of {count}"
+                kind = "columns" if of[name].endswith("*") else "column"
+                yield f"  {FIELDS[name]}: {kind} '{of[name]}', in {self._count(name)} of {count}"
         if self.unnamed:
             yield f"  id: missing in {self.unnamed} of {count}, which are paired with other files by their question"
         if self.system is not None:
@@ -270,7 +271,7 @@ class _Reader:
             if other.answers == case.answers and other.contexts != case.contexts:
                 raise InputError(
                     f"has the same question and answer as {earlier[0]} but another context: if each row is one "
-                    f"retrieved passage, add --map passage={columns.of['contexts']}"
+                    f"retrieved passage, add {option('passage', columns.of['contexts'])}"
                 )
         if given is not None and earlier[0] != place and "run" not in columns.of:
             raise InputError(f"duplicate id '{id_}', also in {earlier[0]}")
@@ -286,7 +287,8 @@ class _Reader:
             if isinstance(several, list):
                 raise InputError(
                     f"column '{name}' is a list that does not name the systems: for gold answers, add "
-                    f"--map truth={name}; for answers of systems, --map answers={name}, which calls them A, B, ..."
+                    f"{option('truth', name)}; for answers of systems, {option('answers', name)}, which calls them "
+                    "A, B, ..."
                 )
             if is_nothing(several):
                 raise InputError(f"column '{name}' is empty: fill it in, or remove the row")

@@ -8,6 +8,7 @@ import codecs
 import gzip
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -23,6 +24,9 @@ from rag_zeval.files import MARKS, Row, finite, json_faults, json_lines, locate,
 PlacedRow = tuple[str, Row | InputError]  # a place, and the row there or why there is none
 PARQUET_ROWS = 1_000  # held at a time
 HEAD = 1 << 16  # bytes by which a file's kind and encoding are known
+MARKDOWN_RULE = re.compile(r"\s*(:?--+:?)?\s*")  # a cell of the line below a Markdown table's header
+NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f]")
+FORMATS = "CSV, JSON, Excel, Parquet or Feather"
 FEW_LETTERS = 200  # beyond ASCII, by which an encoding is not yet known
 # Encodings of spreadsheets.
 LEGACY = ["cp1252", "shift_jis", "gb18030", "big5", "euc_kr", "cp1251", "cp1250", "cp1253", "cp1254", "utf_16_le"]
@@ -41,7 +45,9 @@ def read_table(path: Path, encoding: str | None = None) -> Iterator[PlacedRow]:
     if head.startswith(b"PK\x03\x04"):
         return _excel(path)
     if head.startswith(b"\xd0\xcf\x11\xe0"):
-        raise InputError(f"{path}: is in the old Excel format .xls: save it as .xlsx or CSV")
+        raise InputError(
+            f"{path}: is in the old Excel format .xls, or has a password: save it as .xlsx without one, or as CSV"
+        )
     encoding = encoding or next((code for mark, code in MARKS.items() if head.startswith(mark)), "utf-8")
     try:
         start = codecs.getincrementaldecoder(encoding)().decode(head).lstrip()[:1]
@@ -89,7 +95,7 @@ def _told(path: Path) -> Iterator[None]:
 
 
 def _named_encoding(path: Path) -> str:
-    """Which encoding a file seems to have. Raises InputError without charset-normalizer."""
+    """Which encoding a file seems to have. Raises InputError for what is no text, and without charset-normalizer."""
     with needed("charset-normalizer", f"{path}: is not UTF-8 text; naming its encoding"):
         from charset_normalizer import from_bytes
     with _bytes(path) as file:
@@ -100,6 +106,8 @@ def _named_encoding(path: Path) -> str:
     else:
         best = from_bytes(content, cp_isolation=LEGACY).best()
         named = best.encoding if best is not None else None
+    if NO_TEXT.search(content.decode(named or "latin-1", errors="replace")):
+        raise InputError(f"{path}: is neither text nor a table that can be read; save it as {FORMATS}")
     if named is None:
         return "; save it as UTF-8"
     return f"; it looks like {named}: add --encoding {named} if the texts then look right (--dry-run shows some)"
@@ -112,9 +120,12 @@ def _delimited(path: Path, encoding: str, delimiter: str | None) -> Iterator[Pla
         if first.lower().startswith("sep=") and len(first.strip()) == len("sep=") + 1:  # Excel's own line
             delimiter, first, start = first[len("sep=")], file.readline(), 2
         names: list[str] = []
-        for line, cells in csv_rows(path, chain([first], file), delimiter or delimiter_of(first), start):
+        delimiter = delimiter or delimiter_of(first)
+        for line, cells in csv_rows(path, chain([first], file), delimiter, start):
             if not names:
                 names = _header(path, cells)
+            elif delimiter == "|" and line == start + 1 and all(map(MARKDOWN_RULE.fullmatch, cells)):
+                continue
             elif any(cell.strip() for cell in cells):
                 yield f"{path}:{line}", _cells(names, cells)
 
@@ -159,7 +170,12 @@ def _excel(path: Path) -> Iterator[PlacedRow]:
     with needed("python-calamine", f"{path}: reading Excel files"):
         import python_calamine
     with _told(path):
-        book = python_calamine.CalamineWorkbook.from_path(str(path))
+        try:
+            book = python_calamine.CalamineWorkbook.from_path(str(path))
+        except python_calamine.CalamineError as error:
+            raise InputError(
+                f"{path}: is a ZIP file, but no Excel file that can be read; save it as {FORMATS}"
+            ) from error
         sheets = {name: book.get_sheet_by_name(name).to_python(skip_empty_area=False) for name in book.sheet_names}
     filled = {name: rows for name, rows in sheets.items() if sum(map(_is_filled, rows)) > 1}
     if len(filled) > 1:

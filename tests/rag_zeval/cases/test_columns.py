@@ -90,6 +90,14 @@ def test_the_example_of_every_layout_is_read(layout: Layout) -> None:
             "no column found for the question, the answer; columns: 'contexts'. "
             "Add --map question=COLUMN --map answer=COLUMN",
         ),
+        (
+            ("question", "answer", "Doc", "Doc 1", "Doc 2"),
+            "'Doc', 'Doc *' could each hold the retrieved contexts: add --map contexts=Doc or --map 'contexts=Doc *'",
+        ),
+        (
+            ("When is it open?", "At nine.", "x"),
+            "the first line must name the columns, such as question,answer,contexts",
+        ),
     ],
 )
 def test_nothing_is_guessed_between_two_or_out_of_nothing(columns: tuple[str, ...], message: str) -> None:
@@ -141,6 +149,11 @@ NESTED = {
         ({"ask": "who?", "say": "It is he.", "kb": ["c"]}, "--map question=ask --map answer=say --map contexts=kb"),
         ({**BASE, "contexts": None, "questoin": "q?", "question": {"x": 1}}, "--map question=questoin"),
         ({"question": "q?", "[gpt] answer": "It is.", "contexts": "c"}, "--map 'answer=[gpt] answer'"),
+        ({"question": "q?", "llama answer": "nine", "contexts": "c"}, "--map 'answer=llama answer'"),
+        (
+            {"messages": [{"role": role, "content": f"{role}?"} for role in ("system", "user", "assistant")]},
+            "--map question=messages.1.content --map answer=messages.2.content --map contexts=messages.0.content",
+        ),
     ],
 )
 def test_all_that_is_missing_is_told_with_a_command_that_works(row: dict[str, Any], typed: str) -> None:
@@ -175,3 +188,15 @@ def test_paths_go_into_objects_lists_and_texts_of_json() -> None:
     names = {"question": "run.in.q", "answer": "run.out.0.text", "contexts": "docs.body"}
     (case,) = read_cases([row], names).cases
     assert (case.question, case.answers, case.contexts) == ("q?", {"answer": "a"}, ("x", "y"))
+
+
+@given(
+    st.lists(st.none() | st.text("ab", min_size=1), min_size=1, max_size=12), st.sampled_from(["context_", "Doc ", "p"])
+)
+def test_numbered_columns_are_contexts_in_the_order_of_their_numbers(texts: list[str | None], stem: str) -> None:
+    named = {f"{stem}{number}": text for number, text in enumerate(texts, 1)}
+    read = read_cases(
+        [{"question": "q?", "answer": "a", **dict(sorted(named.items()))}], {} if stem != "p" else {"contexts": "p*"}
+    )
+    assert read.cases[0].contexts == tuple(text for text in texts if text is not None)
+    assert read.columns.of["contexts"] == f"{stem}*" and not read.columns.unused

@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,7 @@ FILES: dict[str, tuple[str, Callable[[], bytes]]] = {
     "UTF-16 without BOM in its name": ("a.csv", lambda: b"\xfe\xff" + as_text("\t", "utf-16-be")),
     "CR": ("a.csv", lambda: as_text(",", end="\r")),
     "LF": ("a.csv", lambda: as_text(",", end="\n")),
+    "Markdown": ("a.md", lambda: as_text("|").replace(b"\r\n", b"\r\n" + b"|".join([b" :--- "] * 4) + b"\r\n", 1)),
     "empty rows": ("a.csv", lambda: as_text(",", more=",,,\r\n,,,\r\n\r\n")),
     "packed": ("a.csv.gz", lambda: gzip.compress(as_text(";"))),
     "packed lines": ("a.jsonl.gz", lambda: gzip.compress(b"\n".join(map(json_of, ROWS)))),
@@ -137,7 +139,8 @@ def test_rows_stand_where_they_begin(tmp_path: Path) -> None:
         ("a.json", b"[" * 100_000, "a.json: not valid JSON"),
         ("a.json", b'[{"a": ' + b"9" * 5000 + b"}]", "a number has more than 300 digits"),
         ("a.parquet", b"PAR1 no parquet", "a.parquet: cannot be read"),
-        ("a.xlsx", b"PK\x03\x04 no zip", "a.xlsx: cannot be read"),
+        ("a.xlsx", b"PK\x03\x04 no zip", "a.xlsx: is a ZIP file, but no Excel file that can be read; save it as CSV"),
+        ("a.pkl", pickle.dumps({"question": ["é\x01"]}), "a.pkl: is neither text nor a table that can be read"),
         ("a.xls", b"\xd0\xcf\x11\xe0", "is in the old Excel format .xls"),
         ("a.csv.gz", gzip.compress(b"question,answer\nq,a\n" * 99, mtime=0)[:-9], "a.csv.gz: cannot be unpacked"),
         ("none.csv", None, "none.csv: cannot be read: No such file"),
