@@ -17,6 +17,7 @@ from rag_zeval.streams import Stream, drawn
 from rag_zeval.text import visible
 
 LINE_EVERY = 30.0  # seconds between the lines on a job; the last one comes at its end
+SLOW = 0.1  # rows a second; slower runs show rows a minute
 _screen = threading.Lock()  # held by the run that draws bars: concurrent runs would draw over each other
 
 
@@ -74,7 +75,8 @@ class Job:
             return self._note
         rate = new / max(taken, 1e-3)
         seconds = timedelta(seconds=round(missing / rate if missing else taken))
-        pace = f"{rate:.2f} rows/s, {seconds}{' left' if missing else ''}"
+        speed = f"{rate:.2f} rows/s" if rate >= SLOW else f"{60 * rate:.2f} rows/min"
+        pace = f"{speed}, {seconds}{' left' if missing else ''}"
         return f"{pace}, {self._note}" if self._note else pace
 
     def _print_line(self) -> None:

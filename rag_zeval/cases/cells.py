@@ -107,7 +107,8 @@ def _chunk(item: Any) -> tuple[str | None, str | None]:
     if len({str(text) for text in texts.values()}) != 1:
         found = "none" if not texts else " and ".join(texts)
         raise InputError(
-            f"a chunk that is an object must have its text in one of {', '.join(CHUNK_TEXT)}; found {found}"
+            f"a chunk that is an object must have its text in one of {', '.join(CHUNK_TEXT)}; found {found}. "
+            "If the text is elsewhere, name its path, as in --map contexts=hits._source.text"
         )
     metadata = item.get("metadata")
     places = [item, *([metadata] if isinstance(metadata, Mapping) else [])]

@@ -274,8 +274,9 @@ def _paths(sample: Sequence[Row]) -> dict[str, list[Any]]:
 
 
 def _said_by(path: str, sample: Sequence[Row]) -> str | None:
-    """The role of the message at a path, if it is the same in all rows."""
-    roles = {str(at_path(row, f"{path.rpartition('.')[0]}.role")) for row in sample}
+    """The role of the message whose content is at a path, if it is the same in all rows."""
+    message, _, name = path.rpartition(".")
+    roles = {str(at_path(row, f"{message}.role")) for row in sample} if name == "content" else set()
     return roles.pop() if len(roles) == 1 else None
 
 

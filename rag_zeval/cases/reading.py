@@ -1,6 +1,7 @@
 """Cases out of what people have, and an account of how it was read: said before anything is judged."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,7 @@ from rag_zeval.judge.needs import BETWEEN
 from rag_zeval.judge.schema import LETTERS
 from rag_zeval.text import one_line, text_id
 
+ID_OR_LINK = re.compile(r"[!-~]*[\d_/#][!-~]*")  # no blanks, and a sign that words seldom have
 MOST_TOLD = 20  # bad rows of a file that are named one by one
 
 
@@ -56,6 +58,9 @@ class CaseFile:
             yield f"  not used: {', '.join(map(repr, self.columns.unused))}"
         if self.left_out:
             yield f"  skipped: {len(self.left_out)} bad rows"
+        contexts = [text for case in self.cases for text in case.contexts]
+        if contexts and all(map(ID_OR_LINK.fullmatch, contexts)):
+            yield f"  warning: the retrieved contexts look like ids or links, not texts: '{contexts[0]}'"
         for name, meaning in self.columns.overlooked.items():
             yield f"  warning: column '{name}' is not used; {meaning}"
 

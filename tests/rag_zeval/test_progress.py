@@ -15,7 +15,7 @@ from rich.console import Console
 from rag_zeval import progress
 from rag_zeval.progress import LINE_EVERY, Progress
 
-PACE = r"(, [\d.]+ rows/s, (\d+ days?, )?[\d:]+( left)?)?(, \$1)?"
+PACE = r"(, [\d.]+ rows/(s|min), (\d+ days?, )?[\d:]+( left)?)?(, \$1)?"
 LINE = re.compile(rf"(?P<label>.+): (?P<done>\d+)/(?P<total>\d+){PACE}")
 
 
@@ -41,16 +41,20 @@ def test_a_log_has_a_line_at_most_every_so_often_and_one_at_the_end(before: int,
     assert all(gap <= LINE_EVERY + max(waits, default=0) + 1e-6 for gap in gaps)
 
 
-def test_a_line_says_rate_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "first", "last"),
+    [(3, "0.33 rows/s, 0:02:30", "0.33 rows/s, 0:02:00"), (30, "2.00 rows/min, 0:29:30", "2.00 rows/min, 0:20:00")],
+)
+def test_a_line_says_rate_and_time_left(monkeypatch: pytest.MonkeyPatch, seconds: float, first: str, last: str) -> None:
     file, clock = io.StringIO(), [0.0]
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     with Progress(Console(file=file)) as bars, bars.job("asking", 100, 40) as job:
         for _ in range(20):
-            clock[0] += LINE_EVERY / 10
+            clock[0] += seconds
             job.advance("$0.10")
-    first, *_, last = file.getvalue().splitlines()
-    assert first == f"asking: 50/100, {10 / LINE_EVERY:.2f} rows/s, 0:02:30 left, $0.10"
-    assert last == f"asking: 60/100, {10 / LINE_EVERY:.2f} rows/s, 0:02:00 left, $0.10"  # it was stopped
+    lines = file.getvalue().splitlines()
+    assert lines[0] == f"asking: {40 + int(LINE_EVERY / seconds)}/100, {first} left, $0.10"
+    assert lines[-1] == f"asking: 60/100, {last} left, $0.10"  # it was stopped
 
 
 def test_a_terminal_has_one_bar_and_who_comes_beside_it_writes_lines() -> None:

@@ -72,6 +72,17 @@ def test_what_stands_where_is_told() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("contexts", "warned"),
+    [(["doc_1", "doc_2"], True), (["https://x.org/a"], True), (["doc_1", "It is."], False), (["Nine."], False)],
+)
+def test_contexts_that_seem_to_be_ids_or_links_are_told(contexts: list[str], warned: bool) -> None:
+    read = read_cases([{**ROWS[0], "contexts": contexts}, {**ROWS[1], "contexts": contexts[:1]}])
+    assert (
+        f"warning: the retrieved contexts look like ids or links, not texts: '{contexts[0]}'" in str(read)
+    ) == warned
+
+
 def test_names_of_systems() -> None:
     rows = [{"question": "q", "answers": {"old": "a", "new": None}, "contexts": "c"}]
     (case,) = read_cases(rows).cases
