@@ -1,4 +1,4 @@
-"""`python -m experiments key=value ...`: train, measure, compare."""
+"""`python -m experiments key=value ...`: trains judges, measures them, and compares them."""
 
 import signal
 import sys
@@ -9,12 +9,12 @@ from rag_zeval.streams import exit_status
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit status: 0 done, 1 an arm could not be trained or measured, 2 the input is wrong, 130 interrupted."""
+    """Return the exit status: 0 done, 1 an arm was not trained or measured, 2 the input is wrong, 130 interrupted."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
     def experiments() -> int:
         config = load_config("experiments", argv)
-        from experiments.run_arms import run_experiment  # after --help: brings numpy and the scorers
+        from experiments.run_arms import run_experiment  # after --help: numpy and the scorers load slowly
 
         return run_experiment(config)
 

@@ -1,4 +1,4 @@
-"""What an experiment trains: its arms and seeds, the commands of each, and the settings its results depend on."""
+"""The arms and seeds of an experiment, their commands, and the settings that their results depend on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rag_zeval.stages.config import Section, check_settings, load_config, stored
 MODULES = {"synthesize": "synthesize", "sft": "train.sft", "train": "train", "bench": "eval_benchmarks"}  # by stage
 RL = "train"
 TRAINING = ("sft", RL)
-PLACES = ("out_dir", "responses", "base_model", "model", "threads")  # where and how fast, not what; hashes say what
+PLACES = ("out_dir", "responses", "base_model", "model", "threads")  # paths and speed only; hashes identify the files
 BASE = "base"  # the arm without training
 
 Settings = dict[str, Any]
@@ -31,7 +31,7 @@ Seed = Annotated[int, Field(ge=0)]
 
 @dataclass(frozen=True)
 class StageCommand:
-    """One stage: `python -m MODULE WORDS`, and all settings that it then has but for places."""
+    """The command of one stage, `python -m MODULE WORDS`, and all its settings except PLACES."""
 
     stage: str
     words: tuple[str, ...]
@@ -47,13 +47,16 @@ class StageCommand:
 
 
 def run_name(arm: str, seed: int | None) -> str:
-    """What the folder and the result file of an arm and seed are called; BASE has no seed."""
+    """Return the name of the folder and the result file of an arm and seed; BASE has no seed."""
     return arm if seed is None else f"{arm}-seed{seed}"
 
 
 @dataclass(frozen=True)
 class ArmRun:
-    """An arm and seed: the commands that train a judge (none for BASE), its first model, and the one that comes out."""
+    """An arm with one seed, and the commands that train its judge.
+
+    commands: empty for BASE. base: the model that training starts from. model: the trained model; for BASE it is base.
+    """
 
     arm: str
     seed: int | None
@@ -67,7 +70,7 @@ class ArmRun:
 
     @property
     def prompts(self) -> int | None:
-        """Prompts that reinforcement learning sees; None without that stage, or where it takes all there are."""
+        """The number of prompts in reinforcement learning; None without that stage, or if it takes all prompts."""
         for command in self.commands:
             if command.stage == RL:
                 rows = [stage["rows"] for stage in command.settings["stages"]]
@@ -76,9 +79,9 @@ class ArmRun:
 
 
 class Experiment(Section):
-    """The keys of configs/experiments.yaml, which explains them, and those of one of its experiments.
+    """The settings of one experiment: the common keys of configs/experiments.yaml, which explains them, and its own.
 
-    arms: those to train; recipes: all that the experiment has, each with its stages and their settings.
+    arms: the arms to train. recipes: all arms of the experiment, each with its stages and their settings.
     """
 
     profile: str
@@ -127,12 +130,12 @@ class Experiment(Section):
 
     @property
     def responses(self) -> Path:
-        """The answers that all arms are trained on."""
+        """The file with the answers that all arms are trained on."""
         return Path(self.answers or self.runs / "synthesize") / "responses.jsonl"
 
     @property
     def arms_and_seeds(self) -> list[tuple[str, int | None]]:
-        """BASE, which has no seed, and all the recipes with each seed."""
+        """BASE, whose seed is None, and every recipe with every seed."""
         return [(BASE, None), *((arm, seed) for arm in self.recipes for seed in self.seeds)]
 
     def folder(self, run: ArmRun) -> Path:
@@ -143,9 +146,9 @@ class Experiment(Section):
 
 
 def read_experiment(config: DictConfig) -> Experiment:
-    """The experiment that the configuration names.
+    """Return the experiment that the configuration names.
 
-    Raises InputError for names and numbers that do not fit.
+    Raises InputError for unknown names and invalid values.
     """
     words: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     check_names("experiment", [words["experiment"]], words["experiments"])
@@ -156,15 +159,15 @@ def read_experiment(config: DictConfig) -> Experiment:
 
 
 def answers_command(experiment: Experiment) -> StageCommand:
-    """The stage that writes the answers all arms are trained on."""
+    """Return the command that writes the answers that all arms are trained on."""
     return _command(experiment, "synthesize", {}, {"out_dir": str(experiment.responses.parent)})
 
 
 def arm_runs(experiment: Experiment) -> list[ArmRun]:
-    """BASE, then the arms to train, all of them with a seed before the next seed.
+    """Return BASE, then all arms to train with the first seed, then with the next seed, and so on.
 
-    Raises InputError for a setting that a stage does not have, and for arms that are not given the same number of
-    prompts.
+    Raises InputError for a setting that a stage does not have. Also raises it if two arms differ in the number of
+    prompts in reinforcement learning.
     """
     base = str(load_config(RL, [f"profile={experiment.profile}"]).base_model)
     runs = [ArmRun(BASE, None, (), base, base)]
@@ -191,13 +194,13 @@ def _arm_run(experiment: Experiment, arm: str, seed: int, base: str) -> ArmRun:
 
 
 def bench_command(experiment: Experiment, run: ArmRun) -> StageCommand:
-    """The stage that measures the model of an arm and seed."""
+    """Return the command that measures the model of an arm and seed."""
     what = {"benchmarks": experiment.benchmarks, "scorers": ["rag_zeval"], "models": [run.model]}
     return _command(experiment, "bench", {}, {**what, "out_dir": str(experiment.folder(run) / "bench")})
 
 
 def _command(experiment: Experiment, stage: str, of_arm: Settings, more: Settings) -> StageCommand:
-    """A stage with what all arms share, what the arm has of its own, and more."""
+    """Return the command of a stage. Settings of the arm override those of all arms, and `more` overrides both."""
     settings = {**flat(getattr(experiment, stage)), **flat(of_arm), **more}
     values = {key: value if isinstance(value, str) else json.dumps(value) for key, value in settings.items()}
     words = (f"profile={experiment.profile}", *(f"{key}={value}" for key, value in values.items()))

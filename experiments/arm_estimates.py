@@ -1,4 +1,4 @@
-"""From result files to numbers with intervals: each arm, beside the base and beside the reference arm."""
+"""Computes each arm's metrics from result files, and its differences from the base and from the reference arm."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -12,16 +12,16 @@ from rag_zeval.files import Row
 from rag_zeval.statistics.bootstrap import Ratio, hierarchical_interval
 
 RANKING, PAIRWISE, VERDICTS = "ranking_accuracy", "pairwise_middle", "verdict_accuracy"
-UNREAD = " (unread: wrong)"  # a reply that cannot be read counts as a wrong ranking, and no prompt is left out
+UNREAD = " (unread: wrong)"  # an unreadable reply counts as a wrong ranking, so no prompt is left out
 
 
 def estimates(experiment: Experiment, results: ArmResults) -> list[Row]:
-    """A row for each benchmark, metric and arm (BASE among them) that there is a value of.
+    """Return a row for each benchmark, metric and arm (BASE included) for which there is a value.
 
-    `value`: mean over seeds, with its interval, and `by_seed`. `minus_base`: the arm minus the base, and
-    `reference_minus`: the reference arm minus this one; each a value with interval, n, coverage and by_seed (only if
-    there is one base: a difference of arms has no common seeds), or None. `direction` of `reference_minus`: "holds" if
-    its interval lies above 0, "reversed" if below, else "not seen".
+    Each row holds what `estimate` returns: `value`, the mean over seeds, with its interval and `by_seed`. `minus_base`
+    is the arm minus the base. `reference_minus` is the reference arm minus this arm. It has no `by_seed`, because the
+    seeds of two arms are not paired. Both are None where there is nothing to compare. `direction` is that of
+    `reference_minus`.
     """
     rows: list[Row] = []
     draws, seed = experiment.draws, experiment.draws_seed
@@ -45,11 +45,12 @@ def estimates(experiment: Experiment, results: ArmResults) -> list[Row]:
 def estimate(
     first: Sequence[Metric], second: Sequence[Metric], draws: int, seed: int, seeds: Sequence[int | None] = ()
 ) -> Row:
-    """Mean of `second` minus mean of `first` (0 if there is none), on the instances that all of them scored.
+    """Return the mean of `second` minus the mean of `first`, on the instances that all of them scored.
 
-    `value`, `ci_low`, `ci_high` (None if undefined), `n` instances, `coverage` of all, and with `seeds`, the names of
-    the models of `second`, `by_seed`: each one's value minus the mean of `first`, and `t_low`, `t_high`: Student's 95%
-    interval of their mean, from the spread between seeds alone, which few seeds do not make too narrow.
+    An empty `first` counts as 0. The row has `value`, `ci_low` and `ci_high` (None if undefined), `n` instances, and
+    `coverage`, their share of all instances. `seeds` names the models of `second`. If it is given, the row also has
+    `by_seed`: each model's value minus the mean of `first`. `t_low` and `t_high` are then Student's 95% interval of
+    the mean of these values. It uses only the spread between seeds, and few seeds do not make it too narrow.
     """
     models = [*first, *second]
     keep = np.logical_and.reduce([model.scored for model in models])
@@ -68,7 +69,11 @@ def estimate(
 
 
 def direction(difference: Row | None) -> str | None:
-    """Whether the reference arm is the better one, as the paper has it."""
+    """Say whether the reference arm is better than another arm, as the paper reports.
+
+    difference: the reference arm minus the other. Returns "holds" if its interval lies above 0, "reversed" if it lies
+    below 0, else "not seen". Returns None without an interval.
+    """
     if difference is None or difference["ci_low"] is None:
         return None
     if difference["ci_low"] > 0:
@@ -83,7 +88,7 @@ def _metric_names(results: ArmResults, benchmark: str) -> list[str]:
 
 
 def _metrics(results: Iterable[ArmResult], benchmark: str, name: str) -> list[Metric]:
-    """The metric of each result; none if one of them does not have it."""
+    """Return the metric of each result, or an empty list if one of them lacks it."""
     metrics = [result.metrics.get(benchmark, {}).get(name.removesuffix(UNREAD)) for result in results]
     there = [metric for metric in metrics if metric is not None]
     if len(there) < len(metrics):
@@ -92,14 +97,14 @@ def _metrics(results: Iterable[ArmResult], benchmark: str, name: str) -> list[Me
 
 
 def _unread_wrong(metric: Metric) -> Metric:
-    """The mean over all instances, those without a score counted as 0."""
+    """Return the metric as a mean over all instances, where a missing score counts as 0."""
     assert isinstance(metric.statistic, Ratio), metric.name
     top, ones = np.where(metric.scored, metric.statistic.top, 0.0), np.ones(len(metric.scored))
     return Metric(metric.name + UNREAD, Ratio(top, ones), ones.astype(bool))
 
 
 def _t_interval(values: Sequence[float]) -> tuple[float | None, float | None]:
-    """Student's 95% interval of the mean; (None, None) for fewer than two values or an undefined one."""
+    """Return Student's 95% interval of the mean, or (None, None) for fewer than two values or an undefined one."""
     from scipy import stats
 
     if len(values) < 2 or math.isnan(sum(values)):

@@ -1,7 +1,7 @@
-"""Writes what an experiment's result files say: tables.md, summary.json, figure-3.png and figure-4.png.
+"""Writes tables.md, summary.json, figure-3.png and figure-4.png from an experiment's result files.
 
-The checks are what an experiment has to show, each with the figures that decide it.
-The figures are the paper's training curves, as the mean over seeds with the range of the seeds as a band.
+The checks say whether the experiment shows what it has to show, each with the numbers that decide it.
+The figures are the paper's training curves: the mean over seeds, with a band for the range of the seeds.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from experiments.markdown import DASH, change, fill
 from rag_zeval.files import Row, write_bytes, write_json, write_text
 
 GROUNDING, REWARD = "figure-3.png", "figure-4.png"
-OF_ARMS = (RED, GREEN, BLUE, *COLOURS[3:])  # Figure 4 in the paper: curriculum, static 3, static 4
+OF_ARMS = (RED, GREEN, BLUE, *COLOURS[3:])  # colours of the paper's Figure 4: curriculum, static 3, static 4
 HEADLINES = (RANKING, PAIRWISE, VERDICTS, *KINDS)
 SHORT = 12  # digits of a hash that are shown
 SEEDS = 3
-PROMPTS = 500  # for each K, at least
-LOSS = -0.01  # of verdict accuracy: the interval must lie above it
+PROMPTS = 500  # the minimum for each K
+LOSS = -0.01  # tolerated change of verdict accuracy: the interval must lie above it
 
 
 def write_report(experiment: Experiment, quiet: bool = False) -> None:
-    """Everything that can be made of the result files there are; the checks are printed unless `quiet`."""
+    """Write all tables and figures that the existing result files allow, and print the checks unless `quiet`."""
     results, folder = read_results(experiment), experiment.results
     rows = estimates(experiment, results)
     decided = checks(experiment, results, rows)
@@ -55,7 +55,7 @@ def write_report(experiment: Experiment, quiet: bool = False) -> None:
 
 
 def _write_figures(experiment: Experiment, results: ArmResults) -> list[str]:
-    """Write the figures for which results have curves; for each, a line of Markdown."""
+    """Write the figures for which results have curves, and return a line of Markdown for each."""
     lines = []
     curves = {arm: [result.curves for result in of.values() if result.curves] for arm, of in results.items()}
     if runs := curves[experiment.reference]:
@@ -71,8 +71,9 @@ def _write_figures(experiment: Experiment, results: ArmResults) -> list[str]:
 
 
 def grounding_figure(runs: Sequence[Curves], smoothing: int) -> bytes:
-    """Figure 3 as PNG: how verbatim the quotes are, how many claims an answer is split into, and, if the runs have it,
-    how far quotes entail claims, by training step, in the paper's colours.
+    """Draw Figure 3 as PNG: grounding and claims per answer by training step, in the paper's colours.
+
+    If a run has the curve, a third panel shows how far quotes entail the supported claims.
     """
     panels = [
         ("evidence", "evidence grounding (0 to 1)", 0.1, RED),
@@ -89,9 +90,9 @@ def grounding_figure(runs: Sequence[Curves], smoothing: int) -> bytes:
 
 
 def reward_figure(arms: Mapping[str, Sequence[Curves]], smoothing: int) -> bytes:
-    """Figure 4 as PNG: the reward of the training rollouts by step, an arm a line.
+    """Draw Figure 4 as PNG: the reward of the training rollouts by step, with one line for each arm.
 
-    The dotted line marks where an arm switches to more candidates, which are harder to rank: curves can be compared
+    A dotted line marks where an arm switches to more candidates. They are harder to rank, so curves can be compared
     only where the number of candidates is the same.
     """
     figure, (ax,) = step_axes(1, 5.6, 3.6)
@@ -104,7 +105,7 @@ def reward_figure(arms: Mapping[str, Sequence[Curves]], smoothing: int) -> bytes
 
 
 def _draw(ax: Any, runs: Sequence[Curves], name: str, smoothing: int, colour: str, label: str | None = None) -> None:
-    """The mean over the seeds of an arm, their range as a band, and where K changes, which is the same for all."""
+    """Draw the mean over an arm's seeds, a band for their range, and the steps where K changes (in all seeds alike)."""
     curves = [smoothed(run, name, smoothing) for run in runs if name in run]
     if curves:
         steps = min(map(len, curves))
@@ -127,7 +128,7 @@ def _tables(
     decided: Sequence[ExperimentCheck],
     figures: Sequence[str],
 ) -> str:
-    """All of tables.md; `figures` are lines of Markdown."""
+    """Return the text of tables.md. `figures` are lines of Markdown."""
     trained = [result.row for of in results.values() for result in of.values()]
     headlines = [row for row in rows if row["metric"] in HEADLINES]
     return fill(
@@ -149,7 +150,7 @@ def _tables(
 
 
 def _directions(rows: Sequence[Row]) -> str:
-    """Where the paper's direction is seen: `**holds** for ...; **not seen** for ...`."""
+    """Say where the paper's direction is seen: `**holds** for ...; **not seen** for ...`."""
     parts = []
     for direction in ("holds", "reversed", "not seen"):
         where = [f"{row['benchmark']} {row['metric']}" for row in rows if row["direction"] == direction]
@@ -159,7 +160,7 @@ def _directions(rows: Sequence[Row]) -> str:
 
 @dataclass(frozen=True)
 class ExperimentCheck:
-    """`passed` is None as long as there is nothing to decide it by."""
+    """One check of an experiment. `passed` is None as long as there are no results to decide it."""
 
     claim: str
     passed: bool | None
@@ -172,7 +173,10 @@ class ExperimentCheck:
 
 
 def checks(experiment: Experiment, results: ArmResults, rows: Sequence[Row]) -> list[ExperimentCheck]:
-    """How the experiment was run; and without tables of the paper, that the reference arm is better than the base."""
+    """Check how the experiment was run.
+
+    Without tables of the paper, also check that the reference arm is better than the base.
+    """
     better = () if experiment.tables else _better_than_base(experiment, rows)
     return [*_of_the_runs(experiment, results), *better]
 
@@ -200,7 +204,7 @@ def _of_the_runs(experiment: Experiment, results: ArmResults) -> Iterator[Experi
     for benchmark in experiment.benchmarks:
         of_benchmark = [result.metrics[benchmark] for result in everything if benchmark in result.metrics]
         sizes = [len(of[name].scored) for of in of_benchmark for name in (RANKING, PAIRWISE) if name in of]
-        if of_benchmark and not sizes:  # public data have the size they have
+        if of_benchmark and not sizes:  # public data: we cannot choose their size
             continue
         fewest = min(sizes, default=None)
         enough = None if fewest is None else fewest >= PROMPTS
@@ -211,7 +215,7 @@ def _better_than_base(experiment: Experiment, rows: Sequence[Row]) -> Iterator[E
     for benchmark in experiment.benchmarks:
         own = [row for row in rows if (row["benchmark"], row["arm"]) == (benchmark, experiment.reference)]
         differences = {row["metric"]: row["minus_base"] for row in own}
-        known = set(differences) or {RANKING, PAIRWISE, VERDICTS}  # before there is any result
+        known = set(differences) or {RANKING, PAIRWISE, VERDICTS}  # before the first result
         for metric in (name for name in (RANKING, PAIRWISE) if name in known):
             what, difference = f"{benchmark}: {metric}", differences.get(metric)
             yield _above(f"{what}, trained minus base", difference, 0)

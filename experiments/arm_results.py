@@ -1,9 +1,9 @@
-"""The result file of an arm and seed: small enough to be kept, enough to compute every table and figure again.
+"""The result file of an arm and seed: small enough to keep, with all that is needed to recompute tables and figures.
 
-It is JSON, a field a line. Of a mean it has a value for each instance of the benchmark: a number, `[top, bottom]` of
-a ratio whose bottom is not 1, or null (no score). Of a correlation it has `{correlation, scores, labels}`: which, each
-instance's score or null, and its annotators' labels. Of several trials it has `{trials}`, each one's metric. Of a
-training curve it has a number for each step, or null.
+It is JSON with one field a line. A mean or ratio is stored as a list with one value for each instance of the benchmark:
+a number, `[top, bottom]` where the bottom of a ratio is not 1, or null (no score). A correlation is stored as
+`{correlation, scores, labels}`: its kind, each instance's score or null, and its annotators' labels. A metric of
+several trials is stored as `{trials}`, the metric of each trial. A training curve has a number or null for each step.
 """
 
 import json
@@ -43,12 +43,12 @@ from rag_zeval.stages.training_log import read_run
 from rag_zeval.statistics.bootstrap import Correlation, Ratio
 from rag_zeval.statistics.weighted_correlations import WEIGHTED, Floats
 
-# of the training curves (eval_benchmarks.output.curves.METRICS), those that are kept
+# the training curves (names of eval_benchmarks.output.curves.METRICS) that a result file keeps
 CURVES = "reward accuracy evidence claims claims_best claims_worst format kl validation candidates seconds".split()
 
 
 NUMBER = (int, float)
-RESULT: FieldTypes = {  # what is read of a file
+RESULT: FieldTypes = {  # the fields that are read from a result file
     "base": str,
     "benchmarks": {str: {"data_hash": str, "metrics": {str: (list, dict)}}},
     "curves": {str: [NUMBER_OR_NONE]},
@@ -65,10 +65,10 @@ TRIALS: FieldTypes = {"trials": [(list, dict)]}
 
 @dataclass(frozen=True)
 class ArmResult:
-    """The content of a result file: `row` holds all of it.
+    """The content of a result file.
 
-    data: the hash of each benchmark's data; metrics: by benchmark and name; curves: (steps,), NaN where a
-    step has no value.
+    row: all of it, as it was read. data: the hash of each benchmark's data. metrics: by benchmark and name. curves: by
+    name, each (steps,), NaN where a step has no value.
     """
 
     row: Row
@@ -78,17 +78,17 @@ class ArmResult:
 
     @property
     def minutes(self) -> float:
-        """Wall-clock of the training, all its stages."""
+        """Wall-clock minutes of all training stages together."""
         return sum(minutes for stage, minutes in self.row["minutes"].items() if stage in TRAINING)
 
 
-ArmResults = dict[str, dict[int | None, ArmResult]]  # by arm (BASE first) and seed (None: BASE), those there are
+ArmResults = dict[str, dict[int | None, ArmResult]]  # by arm (BASE first) and seed (None: BASE), if they exist
 
 
 def identity(run: ArmRun, answers: Mapping[str, Any], benchmarks: Sequence[Benchmark], bench: Mapping[str, Any]) -> Row:
-    """What decides a result, code aside: `{"settings", "base"}`.
+    """Return all that decides a result except the code: `{"settings", "base"}`.
 
-    answers: the settings of the synthesize stage; bench: those of the bench stage. BASE depends on the latter alone.
+    answers: the settings of the synthesize stage, which do not matter for BASE. bench: the settings of the bench stage.
     """
     settings = {"data": {b.name: b.data_hash for b in benchmarks}, "nano_eval": bench["nano_eval"]}
     if any(benchmark.world is None for benchmark in benchmarks):  # in a generated world judges answer greedily
@@ -99,9 +99,10 @@ def identity(run: ArmRun, answers: Mapping[str, Any], benchmarks: Sequence[Bench
 
 
 def is_done(path: Path, wanted: Row) -> bool:
-    """Whether the result is there. Raises InputError naming the first setting that differs from the one wanted.
+    """Whether the result file exists.
 
-    A setting that its stage did not have yet when the result was made counts as its default in configs/<stage>.yaml.
+    Raises InputError naming the first of its settings that differs from the wanted ones. A setting that did not exist
+    when the result was made counts as its default in configs/<stage>.yaml.
     """
     if not path.exists():
         return False
@@ -122,7 +123,7 @@ def is_done(path: Path, wanted: Row) -> bool:
 
 
 def result_row(experiment: Experiment, run: ArmRun, benchmarks: Sequence[Benchmark], known: Row) -> Row:
-    """The content of the result file, from the files that the stages left, and what else is `known` of it."""
+    """Return the content of the result file, from the files that the stages wrote and the `known` fields."""
     folder = experiment.folder(run)
     manifests = {command.stage: read_json(folder / command.stage / "manifest.json") for command in run.commands}
     curves = read_curves(read_run(folder / RL)) if RL in manifests else {}
@@ -152,7 +153,7 @@ def _benchmark_row(scorer: ScorerTrials) -> Row:
 
 
 def check_kept(benchmarks: Iterable[Benchmark]) -> None:
-    """Raises InputError for a benchmark whose metrics a result file cannot hold."""
+    """Raise InputError for a benchmark whose metrics a result file cannot hold."""
     for benchmark in benchmarks:
         if not all(isinstance(metric.statistic, Ratio | Correlation) for metric in benchmark.metrics({})):
             raise InputError(
@@ -162,7 +163,7 @@ def check_kept(benchmarks: Iterable[Benchmark]) -> None:
 
 
 def metric_values(metric: Metric) -> Any:
-    """What the file has of a metric: of a ratio, correlation, or mean of such over trials."""
+    """Return a metric as the result file stores it: a ratio, a correlation, or the mean of such over trials."""
     statistic = metric.statistic
     if isinstance(statistic, MeanOfMetrics):
         return {"trials": [metric_values(trial) for trial in statistic.metrics]}
@@ -177,7 +178,7 @@ def metric_values(metric: Metric) -> Any:
 
 
 def curve_values(curve: Iterable[float]) -> list[float | None]:
-    """What the file has for each step."""
+    """Return a curve as the result file stores it; None where a step has no finite value."""
     return [_short(float(value)) if math.isfinite(value) else None for value in curve]
 
 
@@ -186,13 +187,13 @@ def _short(value: float) -> float:
 
 
 def write_result(path: Path, row: Row) -> None:
-    """Write a result file in one step. Raises ValueError for NaN and infinities."""
+    """Write a result file atomically. Raise ValueError for NaN and infinities."""
     fields = (f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in row.items())
     write_text(path, "{\n" + ",\n".join(fields) + "\n}\n")
 
 
 def read_result(path: Path) -> ArmResult:
-    """Raises InputError when the file is not a result."""
+    """Read a result file. Raise InputError if it is not one."""
     row = read_json(path)
     try:
         with locate(path):
@@ -204,14 +205,15 @@ def read_result(path: Path) -> ArmResult:
         }
         curves = {name: np.array(values, dtype=float) for name, values in row["curves"].items()}  # null becomes NaN
         return ArmResult(row, data, metrics, curves)
-    except (TypeError, ValueError) as error:  # a ratio of other than two numbers
+    except (TypeError, ValueError) as error:  # a ratio that does not have two numbers
         raise InputError(f"{path}: is not a result file: {type(error).__name__}: {error}") from error
 
 
 def read_metric(name: str, values: Any) -> Metric:
-    """The metric that `metric_values` came from; an instance without a score is 0 of 0, or NaN in a correlation.
+    """Rebuild a metric from what `metric_values` returned for it.
 
-    Raises InputError naming a field that `metric_values` would not have written so.
+    An instance without a score is 0 of 0 in a ratio, and NaN in a correlation. Raises InputError naming a field that
+    `metric_values` cannot have written.
     """
     if isinstance(values, Mapping) and "trials" in values:
         trials = tuple(read_metric(name, of_trial) for of_trial in check_fields(values, TRIALS)["trials"])
@@ -229,10 +231,10 @@ def read_metric(name: str, values: Any) -> Metric:
 
 
 def read_results(experiment: Experiment) -> ArmResults:
-    """All result files of the experiment that are there.
+    """Read all existing result files of the experiment.
 
-    Raises InputError for files that cannot be compared: another base model, other benchmark data, or judges trained on
-    other answers.
+    Raises InputError for files that cannot be compared, because they differ in the base model, in the benchmark data,
+    or in the answers that the judges were trained on.
     """
     results: ArmResults = {}
     answers: dict[str, Path] = {}
@@ -251,9 +253,9 @@ def read_results(experiment: Experiment) -> ArmResults:
 
 
 def check_answers(experiment: Experiment, results: ArmResults) -> None:
-    """Raises InputError if the answers that are there are not those of a result: the next would be trained on others.
+    """Raise InputError if a result was trained on other answers than those that the next judges would be trained on.
 
-    Answers differ where the data of the questions are others now (RAG_ZEVAL_DATA).
+    Answers differ if the data of the questions have changed (RAG_ZEVAL_DATA).
     """
     for arm, by_seed in results.items():
         for seed, result in by_seed.items():
@@ -278,5 +280,5 @@ def _check_comparable(base: ArmResult, result: ArmResult, where: str) -> None:
 
 
 def missing(experiment: Experiment, results: ArmResults) -> list[str]:
-    """Result files that are not there, by name."""
+    """Return the names of the arms and seeds without a result file."""
     return [run_name(arm, seed) for arm, seed in experiment.arms_and_seeds if seed not in results[arm]]

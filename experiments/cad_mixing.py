@@ -1,6 +1,6 @@
-"""What Eq. 3 of the paper changes: two runs of `synthesize`, one that mixes logits and one that mixes probabilities.
+"""Compares two runs of `synthesize`: one mixes logits, the other mixes probabilities, as the paper's Eq. 3 is printed.
 
-`python -m experiments.cad_mixing LOGITS PROBABILITIES`, folders of finished runs over the same questions.
+`python -m experiments.cad_mixing LOGITS PROBABILITIES` takes the folders of finished runs over the same questions.
 """
 
 import sys
@@ -21,13 +21,14 @@ from synthesize.answer_set import OLDER
 
 HEADS = ("setting", "n", "answers that differ", "right, logits", "right, probabilities", "difference")
 RIGHT = "right: the share of facts that the passage states (nano), or whether a gold answer is in it (real questions)"
-Answers = Mapping[float, tuple[str, float | None]]  # by alpha: the text, and how right it is
+Answers = Mapping[float, tuple[str, float | None]]  # by alpha: the text, and how right it is (None: unknown)
 
 
 def mixing_table(logits: Path, probabilities: Path) -> Table:
-    """A line for each alpha: n, how many answers differ, how right both are, and the paired difference; 95% intervals.
+    """Return a table with a line for each alpha, with 95% intervals.
 
-    Raises InputError if a folder is not such a run, or the two runs differ in more than what is mixed.
+    Its columns: n, the share of answers that differ, how right both runs are, and the paired difference (probabilities
+    minus logits). Raises InputError if a folder is not such a run, or if the two runs answer different questions.
     """
     first, second = (_read(run, mixing) for run, mixing in ((logits, "logits"), (probabilities, "probabilities")))
     if first.keys() != second.keys():
@@ -48,7 +49,7 @@ def mixing_table(logits: Path, probabilities: Path) -> Table:
 
 
 def _read(run: Path, mixing: str) -> dict[str, Answers]:
-    """The answers of a run by the id of their question."""
+    """Return the answers of a run by question id, without the questions that failed."""
     found = (OLDER | read_json(run / "manifest.json")["config"])["mixing"]
     if found != mixing:
         raise InputError(f"{run}: mixes {found}, expected {mixing}")

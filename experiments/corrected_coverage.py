@@ -1,17 +1,17 @@
-"""`python -m experiments.corrected_coverage`: does the corrected mean of `rag-zeval audit` keep what its interval says?
+"""`python -m experiments.corrected_coverage`: how often do intervals of `rag-zeval audit` contain the true mean?
 
 It simulates judges with known sensitivity and specificity, and people who label a few of 2,000 claims, drawn as
-`rag-zeval sample` draws them. It prints five tables, which docs/judge-audit.md has:
+`rag-zeval sample` draws them. It prints the five tables of docs/judge-audit.md:
 
-1. How often the 95% intervals of the corrected mean, of the labels alone and of the judge alone hold the true mean, and
-   how wide the first two are.
-2. The same where people grade answers.
-3. The same of the mean that the judge's error rates imply.
-4. Two systems: equally good ones of which the judge favours one, and one that is better by eight points; and how often
-   `sample --width` promises to find that.
-5. How wide the intervals are whose width `sample --width` planned.
+1. How often the 95% interval of the corrected mean, of the labels alone and of the judge alone contains the true mean.
+   The table also has the mean width of the first two.
+2. The same for the corrected mean and the labels alone if people grade answers from 1 to 5.
+3. The same for the mean that the judge's error rates imply.
+4. How often two systems are called different if they are equally good and the judge favours one, and if one is better
+   by eight points. For the second case also how often `sample --width` promises to find the difference.
+5. How wide the intervals are whose width was planned by `sample --width`.
 
---picture draws twenty audits of one judge.
+With --picture it only draws twenty audits of one judge.
 """
 
 import itertools
@@ -44,8 +44,8 @@ from rag_zeval.statistics.weighted_correlations import Floats
 from rag_zeval.streams import command_line
 
 ROWS = 2_000  # claims
-MOST_CLAIMS = 6  # of an answer; from 1 on, each number as often
-ALIKE = 0.2  # share of an answer's further claims that are as true as its first one
+MOST_CLAIMS = 6  # of an answer; each number from 1 on is equally likely
+ALIKE = 0.2  # share of an answer's later claims that are true exactly if its first one is
 RATES = (0.7, 0.8, 0.9, 0.95)  # of sensitivity and specificity
 TRUE_SHARES = (0.1, 0.5, 0.9)
 LABELS = (25, 50, 100, 200)
@@ -59,7 +59,7 @@ GRADES = {
 }
 ERRORS = (0.1, 0.2, 0.3)
 GAIN, TASTE = 0.08, 0.15
-WIDTHS, PILOT, PLANS = (0.1, 0.15), 50, 20  # planned widths; labels of a first sheet; how many such sheets
+WIDTHS, PILOT, PLANS = (0.1, 0.15), 50, 20  # planned widths; labels of a first sheet; number of such sheets
 DRAWN = 20  # audits in the picture
 
 
@@ -74,7 +74,10 @@ class Setting:
 
 @dataclass(frozen=True)
 class Claims:
-    """Some ROWS claims: whether each is true, whether the judge passes it, and its answer's number (claims,)."""
+    """About ROWS claims. Each field is (claims,).
+
+    true: whether the claim is true. verdicts: whether the judge calls it supported. answers: the number of its answer.
+    """
 
     true: NDArray[np.bool_]
     verdicts: NDArray[np.bool_]
@@ -82,25 +85,26 @@ class Claims:
 
     @property
     def shares(self) -> Floats:
-        """(claims,) how much of its answer's score each claim decides."""
+        """The share of its answer's score that each claim decides, (claims,)."""
         return np.asarray(1 / np.bincount(self.answers)[self.answers])
 
     def items(self) -> list[Item]:
-        """The claims as `rag-zeval sample` reads them from a result file."""
+        """Return the claims as `rag-zeval sample` reads them from a result file."""
         return [
             Item(f"r{at}", str(answer), NO_SLICE, "", (), "", "", float(verdict), "", float(share))
             for at, (answer, verdict, share) in enumerate(zip(self.answers, self.verdicts, self.shares, strict=True))
         ]
 
     def labels(self, items: Iterable[Item]) -> dict[str, Label]:
-        """What people say of these."""
+        """Return people's labels of these items. People are always right."""
         return {item.id: Label(float(self.true[int(item.id[1:])]), "", "") for item in items}
 
 
 def claims(setting: Setting, random: np.random.Generator, taste: float = 0.0) -> Claims:
-    """A judge's verdicts on some claims.
+    """Simulate claims and a judge's verdicts on them.
 
-    taste: how much more often the judge passes a claim of an answer with more claims than half of the answers have.
+    taste: added to the probability that the judge calls a claim supported, for answers with more than MOST_CLAIMS / 2
+    claims. These are half of the answers.
     """
     sizes = random.integers(1, MOST_CLAIMS + 1, 2 * ROWS // (1 + MOST_CLAIMS))
     of_claim = np.repeat(np.arange(len(sizes)), sizes)
@@ -113,7 +117,7 @@ def claims(setting: Setting, random: np.random.Generator, taste: float = 0.0) ->
 
 
 def simulated(setting: Setting, labels: int, random: np.random.Generator, taste: float = 0.0) -> LabelledSample:
-    """`claims`, and the labels of a sample drawn by the plan of `rag-zeval sample`."""
+    """Simulate `claims`, and people's labels of a sample drawn as `rag-zeval sample` draws it."""
     made = claims(setting, random, taste)
     scores, said = made.verdicts.astype(float), made.true.astype(float)
     return _sampled(scores, said, made.shares, made.answers, labels, random)
@@ -122,7 +126,10 @@ def simulated(setting: Setting, labels: int, random: np.random.Generator, taste:
 def _sampled(
     scores: Floats, said: Floats, shares: Floats, cases: NDArray[np.intp], labels: int, random: np.random.Generator
 ) -> LabelledSample:
-    """said: what people would say of each row."""
+    """Draw the rows to label, stratified by score band.
+
+    said: (rows,) the label that people would give to each row.
+    """
     bands = np.minimum((scores * BANDS).astype(int), BANDS - 1)
     strata = [np.flatnonzero(bands == band) for band in np.unique(bands)[::-1]]
     drawn, weights = [], []
@@ -135,9 +142,10 @@ def _sampled(
 
 @dataclass(frozen=True)
 class Grades:
-    """People's grades of answers: the share of each from 1 to 5, and how far the judge's scores are off.
+    """How people grade answers, and how far the judge's scores are off.
 
-    error: the standard deviation. One score in ten has nothing to do with the answer.
+    shares: the share of each grade from 1 to 5. error: the standard deviation of the judge's score around the grade,
+    both from 0 to 1. One score in ten is random instead.
     """
 
     shares: tuple[float, ...]
@@ -150,7 +158,7 @@ class Grades:
 
 
 def graded(grades: Grades, labels: int, random: np.random.Generator) -> LabelledSample:
-    """A judge's scores of some ROWS answers, of a case each, and people's grades of a sample."""
+    """Simulate a judge's scores of ROWS answers, one for each case, and people's grades of a sample."""
     said = random.choice(np.linspace(0, 1, len(grades.shares)), ROWS, p=grades.shares)
     scores = np.clip(said + random.normal(0, grades.error, ROWS), 0, 1)
     scores = np.where(random.random(ROWS) < 0.1, random.random(ROWS), scores).round(2)
@@ -158,18 +166,18 @@ def graded(grades: Grades, labels: int, random: np.random.Generator) -> Labelled
 
 
 def judge_alone(sample: LabelledSample) -> Statistic:
-    """The judge's mean with an interval that takes each verdict for the truth."""
+    """Return the judge's mean, with an interval that assumes that every verdict is right."""
     return labels_alone(_judge_as_people(sample))
 
 
 def _judge_as_people(sample: LabelledSample) -> LabelledSample:
-    """The sample of people who label every claim as the judge does."""
+    """Return the sample as if people had labelled every row as the judge scored it."""
     n = len(sample.scores)
     return LabelledSample(sample.scores, sample.shares, sample.cases, np.arange(n), sample.scores, np.ones(n))
 
 
 def error_rates(sample: LabelledSample) -> Statistic:
-    """The mean that the judge's error rates imply; where they imply none, anything from 0 to 1."""
+    """Return the mean that the judge's error rates imply; if they imply none, no value and the interval 0 to 1."""
     found = by_error_rates(sample)
     return found.mean if found else Statistic(None, (0.0, 1.0), len(sample.labels))
 
@@ -181,7 +189,7 @@ ESTIMATES: Estimates = {"judge alone": judge_alone, "labels alone": labels_alone
 def coverage(
     setting: Setting | Grades, labels: int, runs: int, seed: int, estimates: Estimates = ESTIMATES
 ) -> dict[str, tuple[float, float]]:
-    """By estimate: the share of intervals that hold the true mean, and their mean width."""
+    """Return for each estimate the share of intervals that contain the true mean, and their mean width."""
     random = np.random.default_rng(seed)
     bounds: dict[str, list[tuple[float, float]]] = {name: [] for name in estimates}
     for _ in range(runs):
@@ -198,19 +206,25 @@ def coverage(
     return found
 
 
-COMPARED = Setting(0.9, 0.9, 0.7)  # the judge, and the first of two systems that answered different questions
+COMPARED = Setting(0.9, 0.9, 0.7)  # the judge, and system A; A and B answered different questions
 
 
 @dataclass(frozen=True)
 class Called:
-    """In which share of the comparisons B was called different from A at 5%, by the judge's scores and corrected."""
+    """The share of comparisons that call B different from A at the 5% level.
+
+    judge: by the judge's scores alone. corrected: by the corrected means.
+    """
 
     judge: float
     corrected: float
 
 
 def called_different(gain: float, taste: float, labels: int, runs: int, seed: int = 0) -> Called:
-    """gain: how many more true claims B has. taste: the judge's, for B's long answers only. labels: of each system."""
+    """Simulate comparisons of two systems, A and B, and return how often they are called different.
+
+    gain: B's share of true claims minus A's. taste: as in `claims`, for B only. labels: the number for each system.
+    """
     random = np.random.default_rng(seed)
     by_judge = by_people = 0
     for _ in range(runs):
@@ -225,12 +239,15 @@ def called_different(gain: float, taste: float, labels: int, runs: int, seed: in
 
 
 def by_first_sheet(made: Claims, items: Sequence[Item], seed: int) -> Guess:
-    """What a plan expects people to say, by PILOT labels of a first sheet."""
+    """Return a plan's guess of people's labels, based on PILOT labels of a first sheet."""
     return by_pilot(CLAIM, items, made.labels(item for item, _ in draw(items, PILOT, seed)))
 
 
 def promised(labels: int, plans: int) -> float:
-    """How often plans for both systems expect so many labels of each to find GAIN, on average over their chances."""
+    """Return the chance to find GAIN with so many labels for each system, as plans expect it.
+
+    It is the mean over `plans` plans for each of the two systems.
+    """
     chances = []
     for gain in (0.0, GAIN):
         made = claims(replace(COMPARED, true_share=COMPARED.true_share + gain), np.random.default_rng(0))
@@ -242,7 +259,7 @@ def promised(labels: int, plans: int) -> float:
 
 @dataclass(frozen=True)
 class PlannedWidths:
-    """How many labels were planned for an interval's width, and how wide the intervals of such audits are.
+    """The number of labels that each plan asks for, and the interval widths of audits with so many labels.
 
     rows: (plans,). widths: (plans, audits / plans).
     """
@@ -252,7 +269,11 @@ class PlannedWidths:
 
 
 def planned_widths(setting: Setting, width: float, plans: int, audits: int) -> PlannedWidths:
-    """plans: each by another first sheet; 0: one plan by the true share of right verdicts."""
+    """Plan audits for an interval of this width, and simulate them.
+
+    plans: the number of plans, each based on another first sheet. 0: one plan, based on the true share of right
+    verdicts. audits: the number of simulated audits over all plans.
+    """
     made = claims(setting, np.random.default_rng(0))
     items = made.items()
     agreement = float((made.true == made.verdicts).mean())
@@ -271,7 +292,7 @@ def planned_widths(setting: Setting, width: float, plans: int, audits: int) -> P
 
 
 def picture(setting: Setting, labels: int, audits: int) -> bytes:
-    """The intervals of some audits around the true mean, a panel for each estimate, as PNG."""
+    """Draw the intervals of simulated audits around the true mean as PNG, with a panel for each estimate."""
     from matplotlib.figure import Figure
 
     random = np.random.default_rng(0)

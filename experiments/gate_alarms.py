@@ -1,4 +1,4 @@
-"""`python -m experiments.gate_alarms`: how often does `rag-zeval gate` find a slice that got worse, and cry wolf?
+"""`python -m experiments.gate_alarms`: how often does `rag-zeval gate` find a worse slice, or raise a false alarm?
 
 It simulates releases on a set of 60 questions in 5 slices. A judge with random errors scores both versions. Either
 nothing changes, or one slice of 12 questions gets worse. It prints how often `gate` fails a release, by default and
@@ -21,21 +21,24 @@ from rag_zeval.statistics.weighted_correlations import Floats
 from rag_zeval.streams import command_line
 
 SLICES, IN_SLICE = 5, 12
-DAMAGED = slice(0, IN_SLICE)  # the places of the slice that gets worse
-SDS = (0.05, 0.1, 0.2)  # of a score over trials of the judge
-CLAIMS = (3, 9)  # of an answer: from 3 to 8, each number as often
-SUPPORTED = 0.8  # share of them
-FLIPPED = 0.1  # verdicts of a claim that a trial of the judge turns
+DAMAGED = slice(0, IN_SLICE)  # the questions of the slice that gets worse
+SDS = (0.05, 0.1, 0.2)  # standard deviations of a score over the judge's trials
+CLAIMS = (3, 9)  # of an answer: from 3 to 8, each number equally likely
+SUPPORTED = 0.8  # share of the claims
+FLIPPED = 0.1  # share of verdicts that a trial of the judge gets wrong
 POOL = 1_000  # answers that the judge scored twice
-DRAWS = 200  # of the intervals, which decide nothing here
+DRAWS = 200  # resamples for the intervals, which decide nothing here
 METRIC = "rag_zeval"
 
-Worse = Callable[[Floats], Floats]  # the scores (questions,) of the new version, but for the judge's errors
+Worse = Callable[[Floats], Floats]  # old scores (questions,) -> new ones, both without the judge's errors
 
 
 @dataclass(frozen=True)
 class Release:
-    """What becomes of a version. noise: by how much the judge errs more often in the first slice than elsewhere."""
+    """How the new version differs from the old one.
+
+    noise: the factor by which the judge's errors are larger in the first slice than elsewhere.
+    """
 
     name: str
     worse: Worse
@@ -43,14 +46,14 @@ class Release:
 
 
 def a_third_lower(scores: Floats) -> Floats:
-    """Every score of the first slice falls by a third of its value."""
+    """Lower every score of the first slice by a third of its value."""
     lower = scores.copy()
     lower[DAMAGED] *= 2 / 3
     return lower
 
 
 def four_lost(scores: Floats) -> Floats:
-    """Four of its answers lose all."""
+    """Set four scores of the first slice to 0."""
     lower = scores.copy()
     lower[:4] = 0.0
     return lower
@@ -65,9 +68,10 @@ RELEASES = (
 
 
 def errors(random: np.random.Generator) -> Floats:
-    """(2 * POOL,) errors of a judge, from two trials on each answer: how far each is from the mean of both.
+    """Simulate two trials of a judge on each answer, and return the errors, (2 * POOL,).
 
-    Times sqrt(2), for two trials vary less around their own mean; and divided by their standard deviation.
+    An error is the difference of a trial from the mean of both, times sqrt(2), because two trials vary less around
+    their own mean. All errors are divided by their standard deviation.
     """
     claims = random.integers(*CLAIMS, POOL)
     held = random.binomial(claims, SUPPORTED)
@@ -78,7 +82,7 @@ def errors(random: np.random.Generator) -> Floats:
 
 
 def versions(release: Release, sd: float, random: np.random.Generator) -> tuple[Floats, Floats]:
-    """The judge's scores of the old and the new version."""
+    """Simulate the judge's scores of the old and the new version, each (questions,)."""
     n = SLICES * IN_SLICE
     claims = random.integers(*CLAIMS, n)
     true = random.binomial(claims, SUPPORTED) / claims
@@ -98,7 +102,7 @@ def side(scores: Floats) -> Side:
 
 
 def checks(release: Release, sd: float, releases: int, seed: int = 0) -> Iterator[list[GateCheck]]:
-    """The checks of so many releases, in the order in which `gate` prints them."""
+    """Yield the checks of each simulated release, in the order in which `gate` prints them."""
     random = np.random.default_rng(seed)
     for _ in range(releases):
         old, new = versions(release, sd, random)

@@ -17,13 +17,13 @@ from rag_zeval.streams import command_line
 KAPPAS = (0.5, 0.7, 0.9)
 SUPPORTED = 0.8  # share of rows that each rater supports
 PER_CASE = 2
-COPIED = 0.2  # share of a case's further rows that are rated as its first one: claims of an answer are alike
+COPIED = 0.2  # share of a case's later rows with the ratings of its first one: claims of an answer are alike
 
 
 def simulated(true: float, rows: int, random: np.random.Generator, oversampled: float = 1.0) -> Ratings:
-    """Rows on which two raters have this kappa in the population; an odd last row is left out.
+    """Simulate two raters whose kappa in the population is `true`. An odd last row is left out.
 
-    oversampled: how many times as often a row is drawn that the first rater does not support.
+    oversampled: how many times as often a row is drawn if the first rater does not support it.
     """
     both = SUPPORTED**2 + true * SUPPORTED * (1 - SUPPORTED)
     cells = np.array([1 - 2 * SUPPORTED + both, SUPPORTED - both, SUPPORTED - both, both])  # 2 * first + second
@@ -35,14 +35,14 @@ def simulated(true: float, rows: int, random: np.random.Generator, oversampled: 
 
 
 def intervals(true: float, rows: int, simulations: int, oversampled: float = 1.0) -> Floats:
-    """The bounds (simulations, 2) of as many simulated audits; NaN where an interval is undefined."""
+    """Return the interval bounds of simulated audits, (simulations, 2); NaN where an interval is undefined."""
     random = np.random.default_rng(0)
     audits = (simulated(true, rows, random, oversampled) for _ in range(simulations))
     return np.array([estimate(kappa, ratings).interval or (np.nan, np.nan) for ratings in audits])
 
 
 def width_and_coverage(bounds: Floats, true: float) -> tuple[float, float]:
-    """Mean width of the intervals that are defined, and the share of all that contain the true value."""
+    """Return the mean width of the defined intervals, and the share of all intervals that contain the true value."""
     low, high = bounds.T
     return float(np.nanmean(high - low)), float(np.mean((low <= true) & (true <= high)))
 

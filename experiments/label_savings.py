@@ -1,9 +1,9 @@
-"""`python -m experiments.label_savings RUN...`: how many of people's labels does a judge save?
+"""`python -m experiments.label_savings RUN...`: how many human labels does a judge save?
 
-RUN is a finished benchmark run with ragchecker_meta, whose 280 pairs of answers all have people's labels, or with a set
-of labelled texts, such as faithbench. For each scorer it draws a few pairs or texts as `rag-zeval sample` does, and
-estimates the mean label of all from these few labels and all scores. It prints how wide the 95% intervals are with the
-scorer and without, and how often they hold the mean of all labels. docs/judge-audit.md has this table.
+RUN is a finished benchmark run with ragchecker_meta, whose 280 pairs of answers all have human labels, or with a set of
+labelled texts, such as faithbench. For each scorer it draws a few pairs or texts as `rag-zeval sample` does. From their
+labels and all scores it estimates the mean of all labels. It prints how wide the 95% intervals are with and without the
+scorer, and how often those with it contain the mean of all labels. docs/judge-audit.md has this table.
 """
 
 import sys
@@ -27,13 +27,14 @@ from rag_zeval.errors import InputError
 from rag_zeval.statistics.weighted_correlations import Floats
 from rag_zeval.streams import command_line
 
-WIDEST = 2  # of labels and deltas, from -2 to 2
+WIDEST = 2  # labels and deltas lie between -2 and 2
 
 
 def items_and_labels(trial: Trial) -> tuple[list[Item], Floats] | None:
-    """What a scorer scored, and people's labels of it, the mean where several people gave one; both from 0 to 1.
+    """Return what a scorer scored, and people's labels of it, both from 0 to 1.
 
-    Texts about one document are of one case, and each pair is of its own. None for a benchmark without such labels.
+    A label is the mean where several people gave one. Texts about one document belong to the same case. Each pair is a
+    case of its own. None for a benchmark without such labels.
     """
     benchmark = trial.benchmark
     cases: NDArray[np.intp]
@@ -56,7 +57,7 @@ def items_and_labels(trial: Trial) -> tuple[list[Item], Floats] | None:
 def intervals(
     items: Sequence[Item], labels: Floats, n: int, draws: int, estimate: Callable[[LabelledSample], Statistic]
 ) -> Floats:
-    """The bounds (draws, 2) from n labels each."""
+    """Return the interval bounds of estimates from n drawn labels each, (draws, 2)."""
     bounds = []
     for seed in range(draws):
         known = {item.id: Label(float(labels[int(item.id[1:])]), "", "") for item, _ in draw(items, n, seed)}
@@ -92,7 +93,7 @@ def label_savings(
         tau = float(kendalltau([item.score for item in items], labels).statistic)
         saved = [
             1 - (corrected / alone) ** 2 for alone, corrected in widths
-        ]  # an interval is as wide as 1 / sqrt(labels)
+        ]  # the width of an interval is proportional to 1 / sqrt(labels)
         columns = [*zip(*widths, strict=True), covers]
         alone_, corrected_, covered = (" / ".join(f"{value:.3f}" for value in column) for column in columns)
         cells = [one.benchmark.name, one.name, str(len(items)), f"{tau:.3f}", alone_, corrected_]

@@ -1,4 +1,4 @@
-"""Markdown files from `templates/`, nothing in them escaped."""
+"""Fills the Markdown templates in `templates/`, without escaping."""
 
 from pathlib import Path
 from typing import Any
@@ -11,17 +11,17 @@ DASH = "-"
 
 
 def fill(template: str, /, **values: Any) -> str:
-    """The template with its values. Raises jinja2's UndefinedError for one that is not given."""
+    """Return the template filled with the values. Raise jinja2's UndefinedError for a value that is not given."""
     filters = {"figure": figure, "change": change}
     layout = templates(TEMPLATES, filters=filters, trim_blocks=True, keep_trailing_newline=True)
     return layout.get_template(template).render(**values)
 
 
 def figure(row: dict[str, Any]) -> str:
-    """`0.412 [0.371, 0.455]` of a row's value, ci_low and ci_high; what is missing is left out."""
+    """Format a row as `0.412 [0.371, 0.455]`. A missing interval is left out, and a missing value is a dash."""
     return with_interval(row["value"], row["ci_low"], row["ci_high"])
 
 
 def change(row: dict[str, Any] | None) -> str:
-    """`+0.031 [+0.012, +0.050]` of a difference; a dash if there is none."""
+    """Format a difference as `+0.031 [+0.012, +0.050]`; a dash if there is none."""
     return DASH if row is None else with_interval(row["value"], row["ci_low"], row["ci_high"], "+.3f")

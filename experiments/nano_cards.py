@@ -1,6 +1,6 @@
-"""Model cards of the nano models: how each was made, and what the stages measured of it.
+"""Writes the model cards of the nano models, which say how each was made and how it scored.
 
-`base` ends `make nano-base`, `judge` ends `make nano-judge`.
+`base` is the last step of `make nano-base`, and `judge` that of `make nano-judge`.
 """
 
 import shutil
@@ -84,7 +84,10 @@ def judge(
 
 
 def _described(model: Path, path: Path, key: str) -> Row:
-    """The file that describes the model. key: of its hash. Raises InputError if the folder now holds other weights."""
+    """Read the file that describes the model.
+
+    key: the field with the hash of the model. Raises InputError if the folder now holds other weights.
+    """
     description: Row = read_json(path)
     if description[key] != model_sha256(model):
         raise InputError(f"{model}: its weights are not those described in {path}")

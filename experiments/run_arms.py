@@ -1,4 +1,7 @@
-"""Runs an experiment: answers once, then each arm and seed, a result file as it ends, tables after each."""
+"""Runs an experiment: makes the answers once, then trains and measures each arm and seed.
+
+After each arm and seed it writes the result file and updates tables and figures.
+"""
 
 import os
 import sys
@@ -43,9 +46,10 @@ LAST_WORDS = 3  # lines of a failed stage's output that are shown
 
 
 def run_experiment(config: DictConfig) -> int:
-    """Train and measure what has no result file yet, then write tables and figures; 1 if anything failed.
+    """Train and measure every arm and seed without a result file, then write tables and figures.
 
-    Raises InputError, before anything is trained, for settings that do not fit, also to the result files there are.
+    Returns 1 if anything failed, else 0. Raises InputError, before it trains anything, for settings that are wrong or
+    do not match the existing result files.
     """
     experiment = read_experiment(config)
     failed = [] if config.only_tables else ExperimentWork(experiment).do()
@@ -56,7 +60,7 @@ def run_experiment(config: DictConfig) -> int:
 
 
 class ExperimentWork:
-    """What an experiment has to train and to measure, and how each is done."""
+    """The work of an experiment: what to train and measure, and how."""
 
     def __init__(self, experiment: Experiment):
         self.experiment = experiment
@@ -73,14 +77,17 @@ class ExperimentWork:
         self.stages = StageProcesses()
 
     def todo(self) -> list[ArmRun]:
-        """The arms and seeds without a result."""
+        """Return the arms and seeds without a result file."""
         path = self.experiment.result
         return [run for run in self.runs if not is_done(path(run.arm, run.seed), self.identities[run.name])]
 
     def do(self) -> list[str]:
-        """Train and measure what has no result, `jobs` at a time. A line for each failure, which stops no other."""
+        """Train and measure the arms and seeds without a result file, `jobs` at a time.
+
+        Returns a line for each failure. A failed arm does not stop the others; failed answers do.
+        """
         todo, total = self.todo(), len(self.runs)
-        results = read_results(self.experiment)  # files that do not belong together are refused now, not after hours
+        results = read_results(self.experiment)  # refuses files that cannot be compared now, not after hours
         print(f"{self.experiment.name}: {total - len(todo)} of {total} results exist, in {self.experiment.results}")
         if any(run.commands for run in todo):
             try:
@@ -116,7 +123,7 @@ class ExperimentWork:
         return failed
 
     def result(self, run: ArmRun, place: str) -> Row:
-        """Train and measure; the content of the result file. Raises StageError."""
+        """Train and measure an arm and seed, and return the content of its result file. Raises StageError."""
         print(f"{run.name}: {place}", flush=True)
         minutes = self.stages.train(self.experiment, run, bench_command(self.experiment, run))
         known = {**self.identities[run.name], "minutes": minutes, "jobs": self.experiment.jobs}
@@ -128,17 +135,17 @@ class StageError(Exception):
 
 
 class StageProcesses:
-    """Stages as processes of their own, one for each thread that calls, until `stopped` is set."""
+    """Runs stages, each in a process of its own. Threads can share it. To end all stages, set `stopped`."""
 
     def __init__(self) -> None:
         self.stopped = threading.Event()
 
     def make_answers(self, experiment: Experiment) -> None:
-        """Make the answers that all arms are trained on, unless they are there. Raises StageError."""
+        """Make the answers that all arms are trained on, unless they exist. Raises StageError."""
         self.run(answers_command(experiment), experiment.runs / "synthesize.log", "answers")
 
     def train(self, experiment: Experiment, run: ArmRun, *after: StageCommand) -> dict[str, float]:
-        """Train an arm and seed, and what comes after; the minutes of each stage. Raises StageError."""
+        """Train an arm and seed, run the stages `after` it, and return the minutes of each. Raises StageError."""
         folder = experiment.folder(run)
         minutes = folder / "minutes.json"
         for command in (*run.commands, *after):
@@ -146,10 +153,11 @@ class StageProcesses:
         return read_json(minutes)
 
     def run(self, command: StageCommand, log: Path, name: str, minutes: Path | None = None) -> None:
-        """Run a stage to its end; its output goes to `log` and, but for the bench's tables, to the terminal.
+        """Run a stage to its end. Its output goes to `log` and, except for the bench stage, to the terminal.
 
-        minutes: a JSON file to which the stage's wall-clock is added while it runs, so that an interrupted and resumed
-        run counts all of it. Raises StageError, at once if `stopped` is set.
+        minutes: a JSON file with the wall-clock minutes of each stage. It is updated while the stage runs, so that a
+        resumed run also counts the time before the interruption. Raises StageError if the stage fails or is stopped,
+        and at once if `stopped` is already set.
         """
         if self.stopped.is_set():
             raise StageError("stopped")
@@ -167,7 +175,7 @@ class StageProcesses:
                 print(f"{name} | {line}", flush=True)
             count()
 
-        one_thread = {"OMP_NUM_THREADS": "1", **os.environ}  # more get in each other's way
+        one_thread = {"OMP_NUM_THREADS": "1", **os.environ}  # more threads slow each other down
         words = processes.python_module(*command.module_and_words)
         status = processes.run(words, log, show, stop=self.stopped, env=one_thread, append=True)
         count()

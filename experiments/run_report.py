@@ -1,6 +1,6 @@
-"""One page about one run: `python -m experiments.run_report RUN` reads RUN/{synthesize,train,bench}.
+"""Writes one page about one run: `python -m experiments.run_report RUN` reads RUN/{synthesize,train,bench}.
 
-Everything on it is read from a file of the run; nothing is computed again.
+All numbers come from the files of the run; nothing is measured again.
 """
 
 import sys
@@ -29,7 +29,7 @@ FILES = {
 NUMBER = (int, float)
 MEAN: FieldTypes = {"n": COUNT, "mean": NUMBER_OR_NONE, "low": NUMBER_OR_NONE, "high": NUMBER_OR_NONE}
 SUPPORT = ("true_support", "true_support_low", "true_support_high")
-SHOWN: FieldTypes = {  # of the files
+SHOWN: FieldTypes = {  # the fields that the page needs from these files
     "synthesis": {
         "statistics": {
             "answered": COUNT,
@@ -56,11 +56,11 @@ SHOWN: FieldTypes = {  # of the files
     ],
     "bench": {"notes": [str]},
 }
-CURVES = ("figure-3", "figure-4", "claims-by-rank")  # of the training's figures; `experiments.dynamics` has them all
+CURVES = ("figure-3", "figure-4", "claims-by-rank")  # some figures of the training; `experiments.dynamics` draws all
 
 
 def write_run_report(run: str | Path) -> Path:
-    """Write RUN/report.html, one file without outside assets; its path.
+    """Write RUN/report.html, one file without external assets, and return its path.
 
     Raises InputError naming the first file of the run that is missing, and the stage that writes it.
     """
@@ -88,7 +88,7 @@ def write_run_report(run: str | Path) -> Path:
         metrics={row["metric"] for table in compared.values() for row in table},
         others=[row for row in summary if row["benchmark"] not in compared or row["scorer"] != "rag_zeval"],
         measures=MEASURES,
-        faithfulness=files["synthesis"].get("faithfulness", {}),  # a run from before it was measured has none
+        faithfulness=files["synthesis"].get("faithfulness", {}),  # older runs did not measure it
         **files,
     )
     write_text(run / "report.html", page)
@@ -96,15 +96,15 @@ def write_run_report(run: str | Path) -> Path:
 
 
 def side_by_side(summary: Sequence[Row], benchmark: str) -> list[Row]:
-    """For each of a benchmark's metrics of two models: `{metric, base, trained, difference}`, rows of summary.json.
+    """Return `{metric, base, trained, difference}` for each metric of a benchmark.
 
-    Empty if the run compared other than two models.
+    The last three are rows of `summary`. The list is empty unless the run compared exactly two models.
     """
     rows = [row for row in summary if row["benchmark"] == benchmark and row["scorer"] == "rag_zeval"]
     if len({row["model"] for row in rows if row["minus"] is None}) != 2:
         return []
     by_metric: dict[str, list[Row]] = {}
-    for row in rows:  # of each metric: the first model, the second, and then their difference
+    for row in rows:  # of each metric: the first model, the second model, their difference
         by_metric.setdefault(row["metric"], []).append(row)
     return [
         {"metric": metric, "base": of[0], "trained": of[1], "difference": of[2]}
@@ -114,12 +114,15 @@ def side_by_side(summary: Sequence[Row], benchmark: str) -> list[Row]:
 
 
 def _figure(row: Row, value: str = "value", low: str = "ci_low", high: str = "ci_high") -> str:
-    """`0.412 [0.371, 0.455]` of these three fields, or a dash for what is missing."""
+    """Format these three fields as `0.412 [0.371, 0.455]`. A missing interval is left out; no value is a dash."""
     return with_interval(row[value], row[low], row[high], none="–")
 
 
 def support_chart(by_alpha: Sequence[Row]) -> bytes:
-    """PNG: mean true support of the synthesized answers by alpha, with 95% intervals; each alpha must have one."""
+    """Draw the mean true support of the synthesized answers by alpha as PNG, with 95% intervals.
+
+    Each alpha must have a value and an interval.
+    """
     figure, (axes,) = step_axes(1, 6.4, 3.8)
     axes.set_xlabel("α")
     axes.set_ylabel("true support")

@@ -1,6 +1,6 @@
-"""What studies of training runs read: their command line, `RUN [RUN ...] [key=value ...]`, and the saved rollouts.
+"""Reads the command line of studies of training runs, `RUN [RUN ...] [key=value ...]`, and the saved rollouts.
 
-verl writes the rollouts: `rollouts/train/STEP.jsonl`, and for the validation rows `rollouts/val/STEP.jsonl`.
+verl writes the rollouts to `rollouts/train/STEP.jsonl`, and those of the validation rows to `rollouts/val/STEP.jsonl`.
 """
 
 import re
@@ -18,11 +18,11 @@ Read = TypeVar("Read")
 
 
 def read_arguments(argv: Sequence[str], usage: str) -> tuple[list[Path], dict[str, str]]:
-    """The folders of the runs, and the value of each key that is given; `--help` prints the usage and exits.
+    """Return the folders of the runs, and the value of each key that is given. `--help` prints the usage and exits.
 
-    usage: the keys are those that begin a line of it, such as `out_dir=FOLDER`. A word is a setting if it begins with
-    lower-case letters and `=`; every other word is a folder. Raises InputError for an unknown key, a key without a
-    value, and an option with dashes.
+    usage: the help text. A line that begins with `key=`, such as `out_dir=FOLDER`, defines a key. A word is a setting
+    if it begins with lower-case letters (or `_`) and `=`; every other word is a folder. Raises InputError for an
+    unknown key, a key without a value, and an option with dashes.
     """
     if {"-h", "--help"} & set(argv):
         print(usage, end="")
@@ -45,22 +45,26 @@ def read_arguments(argv: Sequence[str], usage: str) -> tuple[list[Path], dict[st
 
 
 def check_which(which: str) -> str:
-    """The value of `rollouts=`. Raises InputError if it is not one of WHICH."""
+    """Return the value of `rollouts=`. Raise InputError if it is not one of WHICH."""
     if which not in WHICH:
         raise InputError(f"rollouts={which}: choose from {', '.join(WHICH)}")
     return which
 
 
 def step_files(run: Path, which: str, steps: Steps) -> dict[int, Path]:
-    """The files of the steps that are in the log; an interrupted attempt may have left files of later steps."""
+    """Return the rollout files of the logged steps.
+
+    An interrupted attempt may have left files of later steps. These are ignored.
+    """
     paths = {step: run / "rollouts" / which / f"{step}.jsonl" for step in steps}
     return {step: path for step, path in paths.items() if path.is_file()}
 
 
 def read_rollouts(path: Path, read: Callable[[Row], Read]) -> tuple[list[Read], list[str]]:
-    """What `read` makes of each rollout of a step, and the lines for which it raises InputError, with place and reason.
+    """Apply `read` to each rollout of a step. Return the results, and place and reason of each damaged line.
 
-    A last line without its end is still being written, and is left out.
+    A line is damaged if it is no JSON object or `read` raises InputError. A last line without a line break is ignored,
+    because it is still being written.
     """
     found, damaged = [], []
     for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
@@ -72,13 +76,13 @@ def read_rollouts(path: Path, read: Callable[[Row], Read]) -> tuple[list[Read], 
 
 
 def prompt_of(row: Row) -> str:
-    """What rollouts of one prompt have in common: verl calls a rollout `<prompt>_<rollout>_<turn>`."""
+    """Return the part of the id that rollouts of one prompt share: verl's id is `<prompt>_<rollout>_<turn>`."""
     check_fields(row, {"uid": str})
     return str(row["uid"].split("_")[0])
 
 
 def truth_of(row: Row) -> Row:
-    """What the reward judged the rollout by: its `alphas`, its prompt's `variant` and, where it has them, `answers`."""
+    """Return what the reward used for a rollout: `alphas`, the prompt's `variant` and, if present, the `answers`."""
     check_fields(row, {"output": str, "gts": str})
     with locate("field 'gts'"):
         truth = parse_row(row["gts"])

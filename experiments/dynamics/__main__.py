@@ -1,4 +1,4 @@
-"""`python -m experiments.dynamics RUN [RUN ...]`: the figures of training runs, and a page that shows them."""
+"""`python -m experiments.dynamics RUN [RUN ...]`: draws the figures of training runs on one page."""
 
 import sys
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ def dynamics(argv: Sequence[str]) -> int:
         raise InputError("command line: several runs share one page; say where to write it with out_dir=FOLDER")
     if "rollouts" in options and "entailment" not in options:
         raise InputError("command line: rollouts= chooses the rollouts for entailment; give entailment= as well")
-    from eval_benchmarks.output.curves import COLOURS  # after --help: brings numpy
+    from eval_benchmarks.output.curves import COLOURS  # after --help: numpy loads slowly
     from experiments.dynamics.entailment import open_scorer
     from experiments.dynamics.figures import write_page
     from experiments.dynamics.run import read_runs
@@ -51,7 +51,7 @@ def dynamics(argv: Sequence[str]) -> int:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit status: 0 the page is written, 2 the input is wrong, 130 interrupted."""
+    """Return the exit status: 0 the page is written, 2 the input is wrong, 130 interrupted."""
     return exit_status(lambda: dynamics(argv))
 
 

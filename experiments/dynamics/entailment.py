@@ -1,7 +1,7 @@
-"""Does the evidence entail the claim? Computed afterwards, over saved rollouts, for the claims marked supported.
+"""Measures how far quotes entail the claims that are marked as supported, in the saved rollouts of a run.
 
-The paper's Figure 3 has AlignScore here. Two scorers take its place: any NLI model of sequence classification from
-a local folder, and for the nano world the truth itself.
+The paper's Figure 3 uses AlignScore for this. Here there are two scorers instead: any NLI model (sequence
+classification) from a local folder, and for the nano world the known truth.
 """
 
 import sys
@@ -26,19 +26,22 @@ from rewards.format import good_trajectory
 
 SPECS = "oracle (nano world only) or nli:FOLDER"
 NOT_ASKED = f"not computed; entailment={SPECS} takes it from the saved rollouts"
-Claim = tuple[str, tuple[str, ...]]  # a claim and what is quoted for it
+Claim = tuple[str, tuple[str, ...]]  # a claim and its quotes
 
 
 @dataclass(frozen=True)
 class EntailmentScorer:
-    """`score` says of each claim with its quotes how far they entail it, in [0, 1]; None: it cannot say."""
+    """A scorer of entailment.
+
+    score: for each claim, how far its quotes entail it, in [0, 1]; None if it cannot tell.
+    """
 
     name: str
     score: Callable[[Sequence[Claim]], list[float | None]]
 
 
 def open_scorer(spec: str) -> EntailmentScorer:
-    """Raises InputError for a spec that is none of SPECS, and for a folder without an NLI model."""
+    """Open the scorer of a spec. Raise InputError for an unknown spec, and for a folder without an NLI model."""
     folder = nli_folder(spec)
     if folder is None:
         return EntailmentScorer("the exact oracle of the nano world", _by_truth)
@@ -46,7 +49,10 @@ def open_scorer(spec: str) -> EntailmentScorer:
 
 
 def nli_folder(spec: str) -> str | None:
-    """The folder that a spec names, which need not exist; None for the oracle. Raises InputError as `open_scorer`."""
+    """Return the folder that a spec names, or None for the oracle.
+
+    The folder need not exist. Raises InputError for a spec that is none of SPECS.
+    """
     kind, _, folder = spec.partition(":")
     if spec != "oracle" and not (kind == "nli" and folder):
         raise InputError(f"entailment={spec}: expected {SPECS}")
@@ -54,18 +60,21 @@ def nli_folder(spec: str) -> str | None:
 
 
 def _by_truth(claims: Sequence[Claim]) -> list[float | None]:
-    """1 if a quote states the claimed fact, else 0; None for what is no claim of the nano world."""
+    """Return for each claim 1 if a quote states it, else 0; None if it is not a claim of the nano world."""
     verdicts = (world.entailed(claim, quotes) for claim, quotes in claims)
     return [None if entailed is None else float(entailed) for entailed in verdicts]
 
 
 def _by_nli(folder: str) -> Callable[[Sequence[Claim]], list[float | None]]:
-    """The model's probability, quotes in a row as premise and the claim as hypothesis; None where they do not fit."""
+    """Return a function that scores claims by the model's probability of entailment.
+
+    The premise is all quotes of a claim, the hypothesis is the claim. The score is None if they do not fit the model.
+    """
     try:
         model = NLI(folder)
     except InputError as error:
         raise InputError(f"entailment=nli:{error}") from error
-    known: dict[Claim, float | None] = {}  # rollouts of a prompt say much the same
+    known: dict[Claim, float | None] = {}  # a cache: rollouts of a prompt repeat many claims
 
     def score(claims: Sequence[Claim]) -> list[float | None]:
         new = [claim for claim in dict.fromkeys(claims) if claim not in known]
@@ -76,9 +85,10 @@ def _by_nli(folder: str) -> Callable[[Sequence[Claim]], list[float | None]]:
 
 
 def entailment_by_step(run: Path, steps: Steps, which: str, scorer: EntailmentScorer) -> tuple[Points, str]:
-    """Mean over a step's supported claims, for each step that has any, and a sentence on what it was computed from.
+    """Return the mean over each step's supported claims, and a sentence on what it was computed from.
 
-    Raises InputError if nothing can be computed: no rollouts saved, or no claim that the scorer can read.
+    Steps without a scored claim are left out. Raises InputError if no rollouts are saved, or if the scorer can read no
+    claim.
     """
     from rich.console import Console
     from rich.progress import track
@@ -114,7 +124,10 @@ def entailment_by_step(run: Path, steps: Steps, which: str, scorer: EntailmentSc
 
 
 def supported_claims(row: Row) -> list[Claim] | None:
-    """Those of a rollout, None if it does not keep the format. Raises InputError if the row is no rollout."""
+    """Return the supported claims of a rollout with their quotes, or None if the rollout breaks the format.
+
+    Raises InputError if the row is no rollout, or if its prompt asks for no evidence.
+    """
     truth = truth_of(row)
     if not find_variant(truth["variant"]).has_evidence:
         raise InputError(f"prompt variant '{truth['variant']}' asks for no evidence")

@@ -1,4 +1,4 @@
-"""What is drawn of a run, what to look for in it, and the page that shows both."""
+"""Draws the figures of training runs, and writes the page that shows them and says what to look for."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,14 +13,17 @@ from eval_benchmarks.output.page import embedded, render
 from experiments.dynamics.run import DrawnRun
 from rag_zeval.files import Row, write_bytes, write_text
 
-STYLES = ("-", "--", ":")  # of a panel's lines: two that lie on each other are both to be seen
+STYLES = ("-", "--", ":")  # of a panel's lines, so that two equal lines can both be seen
 WIDTH, HEIGHT = 3.5, 2.9  # of a panel, in inches
-LONGEST_NAME = 40  # characters that a legend has room for
+LONGEST_NAME = 40  # the characters of a name that fit in a legend
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One vertical axis. lines: names of curves, with their labels; least: how much of the axis is shown at least."""
+    """One vertical axis.
+
+    lines: the names of its curves, with their labels. least: the minimum range of the axis.
+    """
 
     label: str
     lines: dict[str, str]
@@ -44,7 +47,7 @@ FIGURES = [
 
 
 def write_page(runs: Sequence[DrawnRun], out_dir: Path, which: str) -> Path:
-    """Write OUT_DIR/dynamics.html, one page without outside assets, and each figure as OUT_DIR/dynamics/NAME.png.
+    """Write OUT_DIR/dynamics.html, one page without external assets, and each figure as OUT_DIR/dynamics/NAME.png.
 
     Returns the page's path.
     """
@@ -53,7 +56,7 @@ def write_page(runs: Sequence[DrawnRun], out_dir: Path, which: str) -> Path:
         section: Row = {"figure": figure, "image": None, "absent": list(absent(figure, runs))}
         image, path = draw(figure, runs), out_dir / "dynamics" / f"{figure.name}.png"
         if image is None:
-            path.unlink(missing_ok=True)  # of a page that was made before
+            path.unlink(missing_ok=True)  # an image of an earlier page
         else:
             write_bytes(path, image)
             section["image"] = embedded(image)
@@ -64,19 +67,19 @@ def write_page(runs: Sequence[DrawnRun], out_dir: Path, which: str) -> Path:
 
 
 def window(runs: Sequence[DrawnRun]) -> int:
-    """Steps of the moving average: 5, and in runs of more than 125 steps a 25th of them."""
+    """Return the steps of the moving average: a 25th of the longest run's steps, but at least 5."""
     return max(5, max(run.last_step for run in runs) // 25)
 
 
 def draw(figure: Figure, runs: Sequence[DrawnRun]) -> bytes | None:
-    """PNG of the panels that some run has a line for; None if there is none.
+    """Draw the panels for which some run has a line, as PNG. Return None if there is no such panel.
 
-    Colours tell lines apart in the figure of one run, and runs where there are several.
+    Colours distinguish the lines if there is one run, and the runs if there are several.
     """
     panels = [panel for panel in figure.panels if any(run.has(name) for run in runs for name in panel.lines)]
     if not panels:
         return None
-    rows = -(-len(runs) // len(panels)) if len(runs) > 1 else 0  # of the legend of runs
+    rows = -(-len(runs) // len(panels)) if len(runs) > 1 else 0  # of the legend that names the runs
     drawn, axes = step_axes(len(panels), WIDTH * len(panels), HEIGHT + 0.25 * rows)
     for ax, panel in zip(axes, panels, strict=True):
         for at, run in enumerate(runs):
@@ -100,7 +103,7 @@ def draw(figure: Figure, runs: Sequence[DrawnRun]) -> bytes | None:
 
 
 def absent(figure: Figure, runs: Sequence[DrawnRun]) -> Iterator[str]:
-    """A sentence for each line of the figure that is not drawn, and of which runs."""
+    """Yield a sentence for each line that is missing in the figure: why, and for which runs if not for all."""
     without: dict[str, list[str]] = {}
     for panel in figure.panels:
         for run in runs:
@@ -113,20 +116,23 @@ def absent(figure: Figure, runs: Sequence[DrawnRun]) -> Iterator[str]:
 
 
 def _plot(ax: Any, run: DrawnRun, name: str, width: int, look: dict[str, str], each_step: bool) -> None:
-    """A curve is smoothed, each step faintly behind it, with a gap where K changes; points are joined as they are."""
+    """Draw a curve as its moving average with a gap where K changes, or points joined by lines.
+
+    each_step: also draw the curve's value at each step, faintly.
+    """
     if name in run.points:
         ax.plot(*run.points[name], **look, linewidth=1.2, marker="o", markersize=4)
     elif name in run.curves:
         x, smooth = np.arange(1, len(run.curves[name]) + 1), smoothed(run.curves, name, width)
         for part in stretches(run.curves):
-            alone = np.count_nonzero(~np.isnan(smooth[part])) == 1  # no line goes through it
+            alone = np.count_nonzero(~np.isnan(smooth[part])) == 1  # one value makes no line
             ax.plot(x[part], smooth[part], **look, linewidth=1.8, marker="." if alone else None, markersize=3)
         if each_step:
             ax.plot(x, run.curves[name], color=look["color"], alpha=0.25, linewidth=0.8)
 
 
 def _widen(ax: Any, least: float) -> None:
-    """As `widen`, but below 0 only where a value is."""
+    """Widen the axis as `widen` does, but if no value is negative, show hardly anything below 0."""
     widen(ax, least)
     low, high = ax.get_ylim()
     if low < 0 <= ax.dataLim.ymin:
@@ -143,4 +149,4 @@ def _keys(labels: Iterable[str], colours: Iterable[str], styles: Iterable[str]) 
 def _legend(where: Any, keys: Sequence[Any], columns: int, **place: Any) -> None:
     legend = where.legend(handles=keys, ncols=columns, fontsize=8, frameon=False, borderaxespad=0.2, **place)
     for text in legend.get_texts():
-        text.set_parse_math(False)  # a folder may be called anything
+        text.set_parse_math(False)  # a folder's name may hold a dollar sign

@@ -1,4 +1,4 @@
-"""A run as the figures show it: every curve by name, and why one is not there."""
+"""Reads training runs for the figures: every curve by name, and the reason for each missing one."""
 
 import itertools
 import os
@@ -22,22 +22,23 @@ from rag_zeval.text import with_interval
 from rewards.combined import RIGHT
 from rewards.format import PENALTY
 
-VALIDATION = "val-aux/rag_zeval/{}/mean@1"  # of a part of the reward, on the validation rows
+VALIDATION = "val-aux/rag_zeval/{}/mean@1"  # log name of a part of the reward, on the validation rows
 
-PARTS_OF_STEPS = 4  # in each, a run is compared with another one
+PARTS_OF_STEPS = 4  # parts of its steps in which a run is compared with another one
 
 RANKING, FORMAT, EVIDENCE, NOTHING = "the ranking", "the format alone", "the evidence alone", "nothing"
 
-# shown on the validation rows beside the reward; for what describes a trajectory: what must be there to measure it
+# parts of the reward that are drawn for the validation rows, each with the part that must be above 0 to measure it
 PARTS = {"accuracy": None, "evidence": "quote_tokens", "claims": "claims"}
 
 
 @dataclass(frozen=True)
 class DrawnRun:
-    """curves: a value for each step, to be smoothed; points: a value for some steps; missing: why a name is in neither.
+    """A run with all that the figures show of it.
 
-    state: how far the run is and what its rollouts differ in, in words; entailment: what that curve was computed from,
-    None without it.
+    curves: a value for each step, to be smoothed. points: values for some steps. missing: why a name is in neither.
+    state: in words, how far the run is and what its rollouts differ in. entailment: what that curve was computed from,
+    or None without that curve.
     """
 
     name: str
@@ -57,7 +58,7 @@ class DrawnRun:
 
 @dataclass(frozen=True)
 class RolloutGroup:
-    """The rollouts of one prompt in a step: what it asks, and their rewards."""
+    """The rollouts of one prompt in a step. asked: the text of the prompt. rewards: one for each rollout."""
 
     step: int
     asked: str
@@ -69,15 +70,15 @@ class RolloutGroup:
 
     @property
     def right(self) -> float:
-        """The share of right rankings."""
+        """The share of rollouts that rank the answers right."""
         return mean(float(reward >= RIGHT) for reward in self.rewards)
 
 
 def read_runs(paths: Sequence[Path], which: str, scorer: EntailmentScorer | None) -> list[DrawnRun]:
-    """Runs by the part of their paths that tells them apart; which: entailment over the "val" or "train" rollouts.
+    """Read the runs. Each is named by the part of its path in which the paths differ.
 
-    Each run after the first is also compared with the first, on the prompts that both had. Raises InputError for a
-    folder without the log of a reinforcement-learning run.
+    which: compute entailment over the "val" or the "train" rollouts. Each run after the first is also compared with the
+    first, on the prompts that both had. Raises InputError for a folder without the log of a reinforcement-learning run.
     """
     paths = [path.resolve() for path in paths]
     above = os.path.commonpath([path.parent for path in paths]) if len(paths) > 1 else paths[0].parent.parent
@@ -108,7 +109,7 @@ def _read(path: Path, name: str, which: str, scorer: EntailmentScorer | None) ->
     if scorer is not None:
         try:
             entailment, source = entailment_by_step(path, steps, which, scorer)
-        except InputError as error:  # all else can be drawn
+        except InputError as error:  # the other curves can still be drawn
             missing["entailment"] = str(error)
         else:
             if which == "val":
@@ -122,7 +123,10 @@ def _read(path: Path, name: str, which: str, scorer: EntailmentScorer | None) ->
 
 
 def read_groups(run: Path, steps: Steps) -> list[RolloutGroup]:
-    """All groups whose rollouts are saved, in the order of the steps; without those of one answer, which rank none."""
+    """Return all groups whose rollouts are saved, in the order of the steps.
+
+    Prompts with a single answer are left out, because there is nothing to rank.
+    """
     groups: dict[str, RolloutGroup] = {}
     for step, path in step_files(run, "train", steps).items():
         for name, asked, candidates, reward in read_rollouts(path, _read_reward)[0]:
@@ -132,16 +136,16 @@ def read_groups(run: Path, steps: Steps) -> list[RolloutGroup]:
 
 
 def _read_reward(row: Row) -> tuple[str, str, int, float]:
-    """The prompt's name, its text and number of candidates, and the rollout's reward."""
+    """Return the prompt's id, its text, its number of candidates, and the rollout's reward."""
     check_fields(row, {"input": str, "score": (int, float)})
     return prompt_of(row), row["input"], len(truth_of(row)["alphas"]), row["score"]
 
 
 def describe_changes(groups: Iterable[RolloutGroup]) -> str:
-    """What changed for prompts that came again: their last group minus their first. Empty if none did.
+    """Describe how repeated prompts changed: their last group minus their first. Empty if no prompt was repeated.
 
     `64 prompts came again, 18 steps later (median): reward +0.060 [-0.032, +0.149], right rankings +0.037 [...]`, with
-    95% bootstrap intervals over prompts. Means of a step cannot say this, because each step has other prompts.
+    95% bootstrap intervals over prompts. Means of a step cannot show this, because each step has other prompts.
     """
     again = [(of[0], of[-1]) for of in _by_prompt(groups).values() if of[-1].step > of[0].step]
     if not again:
@@ -152,11 +156,12 @@ def describe_changes(groups: Iterable[RolloutGroup]) -> str:
 
 
 def describe_beside(groups: Sequence[RolloutGroup], others: Iterable[RolloutGroup], name: str) -> str:
-    """A run minus another one on the prompts that both had, in equal parts of its steps. Empty without such prompts.
+    """Describe a run minus another one on the prompts that both had, in equal parts of its steps.
 
     `beside try8, on the same prompts: steps 1-10, 200 of them, reward +0.027 [...], right rankings +0.017 [...]; ...`.
-    For each prompt, the other run's value is the mean over all its rollouts. Steps have different prompts, so beside a
-    run that learned nothing this shows what the curve of the reward hides.
+    For each prompt, the other run's value is the mean over all its groups. Each step has other prompts, which can hide
+    progress in the curve of the reward. A comparison with a run that learned nothing shows it. The description is empty
+    if no prompt is in both runs.
     """
     known = _by_prompt(others)
     shared = [group for group in groups if group.asked in known]
@@ -184,7 +189,7 @@ def _by_prompt(groups: Iterable[RolloutGroup]) -> dict[str, list[RolloutGroup]]:
 
 
 def _differences(of: Sequence[tuple[float, float]]) -> str:
-    """Means of differences in reward and in right rankings."""
+    """Describe the mean differences in reward and in right rankings, with their intervals."""
 
     def told(values: Sequence[float]) -> str:
         return with_interval(mean(values), *mean_interval([[value] for value in values]), "+.3f")
@@ -194,9 +199,9 @@ def _differences(of: Sequence[tuple[float, float]]) -> str:
 
 
 def count_groups(groups: Iterable[RolloutGroup]) -> Counter[str]:
-    """Of how many groups the rollouts differ in what is rewarded: by the first of these four kinds that fits.
+    """Count the groups by what their rollouts differ in: the first of ranking, format, evidence or nothing that fits.
 
-    An advantage is what a reward has more than the mean of its group.
+    The advantage of a rollout is its reward minus the mean of its group, so it is 0 where they differ in nothing.
     """
     return Counter(_difference(group.rewards) for group in groups)
 
@@ -210,28 +215,34 @@ def _difference(rewards: list[float]) -> str:
 
 
 def describe_groups(counts: Counter[str]) -> str:
-    """`rollouts differ in the ranking for 54 of 112 prompts, in the format alone for 4, ...`; empty without any."""
+    """Describe counts of groups, or return an empty text if there are none.
+
+    `rollouts differ in the ranking for 54 of 112 prompts, in the format alone for 4, ...`.
+    """
     rest = ", ".join(f"in {kind} for {counts[kind]}" for kind in (FORMAT, EVIDENCE, NOTHING))
     return f"rollouts differ in {RANKING} for {counts[RANKING]} of {counts.total()} prompts, {rest}" if counts else ""
 
 
 def derived_curves(logged: Curves) -> dict[str, Floats]:
-    """All curves to draw, each with a number in some step: those logged, format failures, claims in between."""
+    """Return all curves to draw: the logged ones, format failures, and claims of the answers in between.
+
+    A curve without a number in any step is left out.
+    """
     curves = dict(logged)
     if "format" in logged:
         curves["failures"] = 1 - logged["format"]
     if {"claims", "claims_best", "claims_worst", "candidates"} <= logged.keys():
         curves["claims_middle"] = claims_in_between(logged)
     for name in {"evidence", "quote_tokens"} & logged.keys() if "quote_tokens" in logged else ():
-        curves[name] = np.where(logged["quote_tokens"] > 0, logged[name], np.nan)  # nothing quoted is no quote of 0
+        curves[name] = np.where(logged["quote_tokens"] > 0, logged[name], np.nan)  # without a quote there is no value
     return {name: curve for name, curve in curves.items() if not np.isnan(curve).all()}
 
 
 def claims_in_between(logged: Curves) -> Floats:
-    """Claims per answer of the candidates that are neither best nor worst, (steps,).
+    """Return the claims per answer of the candidates that are neither best nor worst, (steps,).
 
-    With K candidates in every row of a step, they are what the mean over all leaves: (K claims - best - worst) /
-    (K - 2). NaN where K is 2, or where a step has rows of both stages.
+    If every row of a step has K candidates, it is (K claims - best - worst) / (K - 2), where `claims` is the mean over
+    all candidates. NaN where K is at most 2, or where a step has rows of both stages.
     """
     k = logged["candidates"]
     between = np.where((k > 2) & (k == np.floor(k)), k - 2, np.nan)
@@ -240,10 +251,10 @@ def claims_in_between(logged: Curves) -> Floats:
 
 
 def validation_points(steps: Steps) -> dict[str, Points]:
-    """`val_reward` and a `val_<part>` for each of PARTS that is measured on the validation rows.
+    """Return `val_reward`, and `val_<part>` for each of PARTS that is measured on the validation rows.
 
-    verl averages over all rows, and a row that does not keep the format has 0 in what describes a trajectory: so that
-    is divided by the share of rows that keep it, and left out where there is nothing it could be measured on.
+    verl averages over all rows. A row that breaks the format counts as 0 in parts that describe a trajectory. So these
+    are divided by the share of rows that keep the format. They are left out where nothing could be measured.
     """
 
     def measured(part: str) -> Floats:
@@ -261,7 +272,7 @@ def validation_points(steps: Steps) -> dict[str, Points]:
 
 
 def _state(path: Path, logged: Curves) -> str:
-    """`30 steps logged: K=3, K=4 from step 16; finished`."""
+    """Describe how far a run is, as in `30 steps logged: K=3, K=4 from step 16; finished`."""
     k = logged.get("candidates", np.array([]))
     known = k[~np.isnan(k)]
     later = [f"K={of:g} from step {step}" for step, of in switches(k) if of.is_integer()]

@@ -1,4 +1,4 @@
-"""`python -m experiments.reward_audit RUN`: was a training run paid for better judgements, or for something else?"""
+"""`python -m experiments.reward_audit RUN`: did a training run reward better judgements, or something else?"""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ out_dir=FOLDER      where reward_audit.html and reward_audit.json go (default: R
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit status: 0 the page is written, 2 the input is wrong, 130 interrupted."""
+    """Return the exit status: 0 the page is written, 2 the input is wrong, 130 interrupted."""
     return exit_status(lambda: reward_audit(argv))
 
 
@@ -38,7 +38,7 @@ def reward_audit(argv: Sequence[str]) -> int:
     paths, options = read_arguments(argv, USAGE)
     if len(paths) != 1:
         raise InputError(f"command line: name the folder of one training run, not {len(paths)} (--help says more)")
-    from eval_benchmarks.output.page import render  # after --help: brings numpy
+    from eval_benchmarks.output.page import render  # after --help: numpy loads slowly
     from experiments.reward_audit.findings import audit
     from experiments.reward_audit.replies import of_bench, of_run
     from experiments.training_runs import check_which

@@ -1,4 +1,4 @@
-"""The figures of an audit: what a judge can be paid for without judging better, each with a 95% interval."""
+"""Computes the figures of an audit, with 95% intervals: what can raise the reward without better judgements."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -19,9 +19,9 @@ OfAnswer = Callable[[CandidateEvaluation], list[float]]
 
 @dataclass(frozen=True)
 class AuditFigure:
-    """One line of a table: the mean of what `values` finds in each reply. name: its key in the JSON file.
+    """One line of a table: the mean of all values that `values` returns for the replies.
 
-    share: whether every value is 0 or 1.
+    name: its key in the JSON file. share: whether every value is 0 or 1.
     """
 
     name: str
@@ -32,9 +32,11 @@ class AuditFigure:
 
 @dataclass(frozen=True)
 class Measured:
-    """A figure of one side. value: None if nothing could be counted; the bounds are also None for a single prompt.
+    """A figure of one side of a comparison.
 
-    n: what the mean is over (answers, claims, quotes or replies); prompts: those that have any.
+    value: None if there was nothing to count. low, high: its 95% interval; also None for a single prompt. n: the number
+    of answers, claims, quotes or replies in the mean. prompts: the number of prompts with any of them; None for
+    correlations.
     """
 
     value: float | None
@@ -46,7 +48,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Line:
-    """A figure before and after."""
+    """A figure of both sides of a comparison."""
 
     name: str
     label: str
@@ -55,7 +57,7 @@ class Line:
 
     @property
     def apart(self) -> bool:
-        """Whether the two intervals have nothing in common."""
+        """Whether the two intervals do not overlap; False if there are not two."""
         one, other = self.before, self.after
         if one.low is None or one.high is None or other.low is None or other.high is None:
             return False
@@ -72,7 +74,7 @@ class Section:
 
 
 def audit(comparison: BeforeAndAfter) -> list[Section]:
-    """All sections of a comparison. A figure that neither side has is left out."""
+    """Return all sections of a comparison, without the figures that neither side has."""
     replies = [*comparison.before.replies, *comparison.after.replies]
     sections = []
     for title, look_for, figures in _sections(replies):
@@ -135,9 +137,9 @@ def _sections(replies: Sequence[Reply]) -> Iterator[tuple[str, str, list[AuditFi
 def _by_answer(
     replies: Sequence[Reply], name: str, labels: tuple[str, str], of_answer: OfAnswer, share: bool
 ) -> Iterator[AuditFigure]:
-    """A figure over all answers, over those of each α, and over those at each position.
+    """Yield a figure over all answers, then one for each α, and one for each position.
 
-    labels: of the first, and how those of the others begin.
+    labels: the label of the first figure, and the beginning of the other labels.
     """
     everything, some = labels
     yield AuditFigure(name, everything, partial(_of_answers, of_answer), share)
@@ -150,7 +152,7 @@ def _by_answer(
 
 
 def _of_answers(of_answer: OfAnswer, reply: Reply, alpha: float | None = None, place: int | None = None) -> list[float]:
-    """What `of_answer` finds in the answers of this α, or at this place."""
+    """Return the values of `of_answer` for the answers of this α and at this place; None means any."""
     found = []
     for at, candidate in enumerate(reply.trajectory or ()):
         if place in (None, at) and (alpha is None or (reply.alphas and reply.alphas[at] == alpha)):
@@ -179,10 +181,10 @@ def _measure(figure: AuditFigure, replies: Sequence[Reply]) -> Measured:
 
 
 def _bounds(figure: AuditFigure, groups: list[list[float]], value: float) -> tuple[float, float] | tuple[None, None]:
-    """The 95% interval of the mean, resampling prompts; None for a single prompt.
+    """Return the 95% interval of the mean, resampling prompts; (None, None) for a single prompt.
 
-    Resampling shows no spread where every value is the same. A share of 0 or 1 then gets the interval of as many
-    outcomes as there are prompts.
+    Resampling shows no spread if every value is the same. So a share of 0 or 1 gets the Wilson interval, with one
+    outcome for each prompt.
     """
     if len(groups) < 2:
         return None, None
@@ -200,7 +202,7 @@ def _echo(reply: Reply) -> list[float]:
 
 
 def _right(reply: Reply) -> list[float]:
-    """A claim that the nano world cannot read is never judged rightly."""
+    """Return for each claim whether its verdict is right. A claim that the nano world cannot read counts as wrong."""
     if (facts := reply.facts) is None:
         return []
     return [float(world.claim_is_true(claim.claim, facts) is claim.is_supported) for claim in _claims(reply)]

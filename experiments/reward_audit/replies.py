@@ -1,4 +1,4 @@
-"""What a judge replied, prompt by prompt: the rollouts that a training run saved, or the rows of a bench."""
+"""Reads a judge's replies, prompt by prompt, from the rollouts of a training run or the rows of a bench."""
 
 import json
 from collections.abc import Sequence
@@ -20,15 +20,15 @@ from rag_zeval.stages import world
 from rag_zeval.stages.training_log import read_run
 from rewards.format import EchoDiffers, good_trajectory, repeats_answer
 
-PART = 5  # the early steps are the first fifth of all, the late ones the last
+PART = 5  # the early steps are the first fifth of all steps, the late steps the last fifth
 
 
 @dataclass(frozen=True)
 class Reply:
     """One reply to a prompt. Replies with the same `prompt` are resampled together.
 
-    trajectory: None if the reply has none that counts. alphas: of the answers, None if they have none. echo_differs:
-    None where the prompt does not ask to repeat the answers.
+    trajectory: None if the reply has no valid one. alphas: of the answers; None if they have none. echo_differs:
+    whether the reply does not repeat the answers; None if the prompt does not ask for it.
     """
 
     prompt: str
@@ -40,13 +40,16 @@ class Reply:
 
     @cached_property
     def facts(self) -> world.Facts | None:
-        """What the passage states, where it is one of the nano world: there the truth is known."""
+        """The facts that the passage states, if it is one of the nano world, where the truth is known; else None."""
         return world.passage_facts(self.passage)
 
 
 @dataclass
 class Replies:
-    """Replies of one side of a comparison. damaged: lines that are no rollout, each with its place and the reason."""
+    """The replies of one side of a comparison.
+
+    damaged: the lines that are no rollout, each with its place and the reason.
+    """
 
     label: str
     replies: list[Reply] = field(default_factory=list)
@@ -55,7 +58,7 @@ class Replies:
 
 @dataclass(frozen=True)
 class BeforeAndAfter:
-    """The same figures before and after: early against late steps, or the base against the trained judge."""
+    """The two sides of a comparison: early and late steps, or the base and the trained judge."""
 
     name: str
     before: Replies
@@ -63,7 +66,7 @@ class BeforeAndAfter:
 
 
 def of_run(run: Path, which: str) -> BeforeAndAfter:
-    """The rollouts ("train" or "val") of the early steps of a run against those of its late steps.
+    """Return the rollouts ("train" or "val") of a run's early steps, and those of its late steps, to compare them.
 
     Raises InputError if fewer than two steps have rollouts, or if a side has none that can be read.
     """
@@ -91,7 +94,7 @@ def _of_steps(files: dict[int, Path], steps: Sequence[int]) -> Replies:
 
 
 def _rollout(row: Row) -> Reply:
-    """Raises InputError if the row is no rollout."""
+    """Read a rollout. Raise InputError if the row is none."""
     check_fields(row, {"input": str})
     truth, shown = truth_of(row), _inputs(row["input"])
     answers, alphas = list(shown["candidates"].values()), [float(alpha) for alpha in truth["alphas"]]
@@ -108,7 +111,7 @@ def _rollout(row: Row) -> Reply:
 
 
 def _inputs(prompt: str) -> Row:
-    """The JSON object of the judge's prompt: no text in it can spell the beginning of another one."""
+    """Return the JSON object in the judge's prompt. Its texts are escaped, so none can imitate its beginning."""
     at = prompt.find('{"question": ')
     try:
         found: Any = json.JSONDecoder().raw_decode(prompt, at)[0] if at >= 0 else None
@@ -123,7 +126,7 @@ def _inputs(prompt: str) -> Row:
 
 
 def of_bench(bench: Path) -> list[BeforeAndAfter]:
-    """The first model of a bench against its last, on each data set that rag_zeval judged with both.
+    """Return the replies of the first and the last model of a bench, for each data set that rag_zeval judged with both.
 
     Raises InputError if the bench is not finished or rag_zeval judged nothing with two models.
     """
@@ -159,7 +162,7 @@ def _of_trials(trials: Sequence[Trial]) -> Replies:
 
 
 def _trajectory(candidates: list[Row | None] | None) -> Trajectory | None:
-    """What `schema.as_json` made of a trajectory; None if the judgement of an answer is missing."""
+    """Rebuild a trajectory from its `schema.as_json`; None if the judgement of an answer is missing."""
     read = [candidate for candidate in candidates or () if candidate is not None]
     if candidates is None or len(read) < len(candidates):
         return None
