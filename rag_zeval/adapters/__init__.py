@@ -1,1 +1,1 @@
-"""RAG-Zeval inside of other tools, a module each; none is loaded unless it is imported."""
+"""RAG-Zeval inside other tools, one module for each. No module is loaded unless you import it."""

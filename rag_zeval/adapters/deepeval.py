@@ -1,4 +1,8 @@
-"""RAG-Zeval as a metric of DeepEval, by retrieval context or expected output; ValueError where there is no score."""
+"""RAG-Zeval as a metric of DeepEval.
+
+The reference is the test case's retrieval context, or its expected output if there is none. Without a score, the
+metric raises ValueError.
+"""
 
 from typing import Any
 
@@ -13,7 +17,7 @@ class RagZevalMetric(BaseMetric):  # type: ignore[misc]
         self.judge, self.threshold = judge, threshold
 
     def measure(self, test_case: Any, *args: Any, **kwargs: Any) -> float:
-        ((_, score),) = as_finished(self.a_measure, [test_case], 1)  # also where an event loop is running
+        ((_, score),) = as_finished(self.a_measure, [test_case], 1)  # works inside a running event loop too
         return score
 
     async def a_measure(self, test_case: Any, *args: Any, **kwargs: Any) -> float:

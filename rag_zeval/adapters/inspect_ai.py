@@ -9,9 +9,11 @@ from rag_zeval.judge.evaluator import Evaluator
 
 @scorer(metrics=[mean(), stderr()])  # type: ignore[untyped-decorator]
 def rag_zeval_scorer(judge: Evaluator, contexts: str = "contexts") -> Scorer:
-    """Supported claims / claims, by the list of texts under `contexts` in a sample's metadata, else by its target.
+    """Score a sample by supported claims / claims.
 
-    Without a score a sample is unscored. The explanation names the claims that are not supported.
+    contexts: the key of the sample's metadata whose list of texts is the reference. If it is missing or empty, the
+    reference is the target. A sample that gets no score is marked as unscored. The explanation lists the unsupported
+    claims.
     """
 
     async def score(state: Any, target: Target) -> Score:

@@ -1,4 +1,4 @@
-"""Chains of LangChain: what `invoke` gives back, without importing LangChain."""
+"""Collects the answers of a LangChain chain by `invoke`, without importing LangChain."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -10,9 +10,10 @@ from rag_zeval.files import Row
 def ask(
     chain: Any, questions: Iterable[Row], *, question: str = "input", answer: str = "answer", contexts: str = "context"
 ) -> Iterator[Row]:
-    """Rows as `rag-zeval collect` writes them; the contexts are LangChain documents.
+    """Ask a chain each question, and yield rows as `rag-zeval collect` writes them.
 
-    question, answer, contexts: keys of what the chain takes and gives; by default those of `create_retrieval_chain`.
+    question: a key of the chain's input. answer, contexts: keys of its output. The defaults are those of
+    `create_retrieval_chain`. The contexts must be LangChain documents.
     """
 
     def call(text: str) -> Found:

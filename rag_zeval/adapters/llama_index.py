@@ -1,4 +1,4 @@
-"""Query engines of LlamaIndex: what `query` gives back, without importing LlamaIndex."""
+"""Collects the answers of a LlamaIndex query engine by `query`, without importing LlamaIndex."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -8,7 +8,7 @@ from rag_zeval.files import Row
 
 
 def ask(engine: Any, questions: Iterable[Row]) -> Iterator[Row]:
-    """Rows as `rag-zeval collect` writes them, of an engine that does not stream."""
+    """Ask an engine each question, and yield rows as `rag-zeval collect` writes them. The engine must not stream."""
 
     def call(text: str) -> Found:
         said = engine.query(text)

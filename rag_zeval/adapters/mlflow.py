@@ -1,4 +1,4 @@
-"""Results in MLflow: `with mlflow.start_run(): log_results(results)`."""
+"""Logs results to MLflow: `with mlflow.start_run(): log_results(results)`."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -8,9 +8,9 @@ from rag_zeval.scoring.summary import columns_of
 
 
 def log_results(judged: Sequence[Judged]) -> None:
-    """Log mean, interval and coverage of each metric and system, and all answers as answers.json, to the active run.
+    """Log mean, interval and coverage of each metric and system to the active run, and all answers as answers.json.
 
-    judged: what `rag_zeval.evaluate` or `read_judged` gave. What is not there is not logged.
+    judged: the results of `rag_zeval.evaluate` or `read_judged`. A missing mean or interval is not logged.
     """
     import mlflow
 

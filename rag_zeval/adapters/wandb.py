@@ -1,4 +1,4 @@
-"""Results in Weights & Biases: `log_results(results, wandb.init())`."""
+"""Logs results to Weights & Biases: `log_results(results, wandb.init())`."""
 
 import json
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from rag_zeval.scoring.summary import columns_of
 def log_results(judged: Sequence[Judged], run: Any) -> None:
     """Put mean, interval and coverage of each metric and system into the run's summary, and all answers into a table.
 
-    judged: what `rag_zeval.evaluate` or `read_judged` gave; run: what `wandb.init` gave.
+    judged: the results of `rag_zeval.evaluate` or `read_judged`. run: the result of `wandb.init`.
     """
     import wandb
 

@@ -1,1 +1,1 @@
-"""From two result files to a decision: what changed, whether that may be chance, and whether it may be released."""
+"""Compares result files: what changed, whether it could be noise, and whether a gate lets the new version pass."""

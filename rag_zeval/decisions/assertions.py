@@ -1,4 +1,4 @@
-"""What a test of a RAG system asserts."""
+"""Assertions for tests of a RAG system."""
 
 from rag_zeval.judge.evaluator import Evaluation
 from rag_zeval.judge.schema import LETTERS
@@ -8,8 +8,8 @@ from rag_zeval.text import one_line
 def assert_supported(evaluation: Evaluation, at_least: float = 0.8) -> None:
     """Raise AssertionError unless every answer has a score (supported claims / claims) of at least `at_least`.
 
-    The message names the claims that are not supported, each with the judge's analysis, or why there is no score: an
-    answer that could not be judged is not supported. at_least: in [0, 1], else ValueError.
+    The message lists the unsupported claims, each with the judge's analysis. For an answer without a score it says why
+    there is none. Raises ValueError if `at_least` is outside [0, 1].
 
         def test_the_answer_is_faithful() -> None:
             assert_supported(judge.evaluate(question, passage, [answer]), at_least=0.9)
@@ -23,7 +23,7 @@ def assert_supported(evaluation: Evaluation, at_least: float = 0.8) -> None:
 
 
 def _faults(evaluation: Evaluation, at: int, at_least: float) -> list[str]:
-    """Lines on the answer number `at`; none if it is well supported."""
+    """Return the lines of the message about the answer with index `at`. Empty if its score is high enough."""
     name, score = f"answer {LETTERS[at]}", evaluation.scores[at]
     if score is None:
         why = "it makes no claims" if evaluation.trajectory else one_line(evaluation.status)

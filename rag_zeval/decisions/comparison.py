@@ -1,6 +1,6 @@
-"""Systems on the same questions: what changed between two, overall and by slice; of more, every two of them.
+"""Compares systems on the same questions: two of them overall and by slice, or every pair of several systems.
 
-Missing scores count in no mean: a case without a score on one side is left out of the pairs and counted.
+A missing score is left out of every mean. A case without a score on one side is not compared, but counted.
 """
 
 import itertools
@@ -19,12 +19,12 @@ from rag_zeval.statistics.discriminative_power import discriminative_power, holm
 from rag_zeval.statistics.paired_change import percentile_estimates, percentile_p, standing_out_p
 from rag_zeval.statistics.weighted_correlations import Floats
 
-RESAMPLES_PER_TEST = 400  # so that the smallest p is a twentieth of what Holm asks of the first of all tests
+RESAMPLES_PER_TEST = 400  # the smallest possible p is then 1/20 of what Holm's first step requires
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """How many of the cases that either file has a side has a score for."""
+    """How many cases one side has a score for (`scored`), of those that any compared file has (`cases`)."""
 
     scored: int
     cases: int
@@ -36,14 +36,15 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Difference:
-    """What changed from A to B over the n pairs of a slice in which both have a score.
+    """The change from A to B over the n cases of a slice that both have a score for.
 
-    slice_tag: ALL for all cases. first, second, change: means of A, of B and of B - A, each None without a pair; of
-    a measure in PERCENTILES that percentile, and its change. sd: standard deviation of B - A, None for fewer than two
-    pairs and for percentiles. p: of the paired randomisation test, two-sided, 1 without a pair. p_holm: the same after
-    Holm's correction over the slices of the metric; None for all cases. labels: of how many people's labels the means
-    are corrected by (`corrected`); None: they are the judge's. p_apart: of the one-sided test that the slice got worse
-    than the other cases (`standing_out_p`); None where that is not tested.
+    slice_tag: ALL for all cases. first, second, change: means of A, of B and of B - A; None if n is 0. For a metric in
+    PERCENTILES, they are that percentile and its change. sd: standard deviation of B - A; None for fewer than two cases
+    and for percentiles. p: two-sided p-value of the paired randomisation test; 1 if n is 0. p_holm: p after Holm's
+    correction over the slices of the metric; None for all cases. p_apart: one-sided p-value that the slice got worse
+    than the other cases (`standing_out_p`); None if this is not tested.
+    labels: number of human labels by which the means are corrected; None if the means are the judge's. If they are
+    corrected, n is this number, sd is None, and p is that of `corrected_difference`.
     """
 
     slice_tag: str
@@ -60,7 +61,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Changed:
-    """A case that both sides have a score for, another one each."""
+    """A case whose score differs between the sides. change: B - A."""
 
     first: Judged
     second: Judged
@@ -69,16 +70,17 @@ class Changed:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Side A (`first`) and side B (`second`) by one metric.
+    """The comparison of side A (`first`) and side B (`second`) by one metric.
 
-    judges: what gave the scores of each, None where the file does not say. only_first, only_second: cases that one file
-    alone has. lost: cases in both files that a side has no score for.
-    bounds: the least and the largest that the change could be over all cases of either file, if each missing score
-    were any number from 0 to 1 (Manski 1990, Nonparametric bounds on treatment effects, American Economic Review 80,
-    319-323); None where nothing is missing or the metric has scores beyond 0 and 1. slices: none if all cases are of
-    one. worse, better: the cases that changed, the largest change first. corrected: all cases and the slices again, by
-    the scores that people would have given; empty without their labels (`rag_zeval.audit.corrected_comparison`).
-    edited: cases that are left out, because their texts differ between A and B (see `Side`).
+    judges: the judge and prompt of each side; None if the file does not say. only_first, only_second: number of cases
+    that only one file has. lost: number of cases in both files for which a side has no score.
+    bounds: smallest and largest possible change over all cases of either file, if each missing score could be any
+    number from 0 to 1 (Manski 1990, Nonparametric bounds on treatment effects, American Economic Review 80, 319-323).
+    None if no score is missing, if a score is outside [0, 1], or for a metric in AMOUNTS.
+    slices: empty if all cases belong to one. worse, better: the cases whose scores changed, largest change first.
+    corrected: all cases and the slices again, by the scores that people would have given. Empty without human labels
+    (`rag_zeval.audit.corrected_comparison`). edited: cases that are left out because their texts differ between A and B
+    (see `Side`).
     """
 
     metric: str
@@ -101,8 +103,8 @@ class Comparison:
 def compare_sides(first: Side, second: Side, metric: str, draws: int = DRAWS, seed: int = 0) -> Comparison:
     """Compare two sides by a metric that both have.
 
-    A case's slice is its tag in the first file, or in the second where the first has none. draws: of the bootstrap; of
-    random signs there are more if so many slices and metrics are tested that Holm's correction asks for smaller p.
+    A case's slice is its tag in the first file; if it has none there, its tag in the second file. draws: number of
+    bootstrap resamples. The tests use more if Holm's correction over many slices and metrics needs smaller p.
 
         comparison = compare_sides(read_side("old.jsonl"), read_side("new.jsonl"), "rag_zeval")
         comparison.overall.change  # B - A: BootstrapEstimate(value=-0.081, low=-0.112, high=-0.05)
@@ -134,7 +136,7 @@ def compare_sides(first: Side, second: Side, metric: str, draws: int = DRAWS, se
         for case, (a, b), both in zip(cases, scores, paired, strict=True)
         if both and a != b
     ]
-    changed.sort(key=lambda one: -abs(one.change))  # ties in the file's order
+    changed.sort(key=lambda one: -abs(one.change))  # stable: ties keep the file's order
     return Comparison(
         metric=metric,
         lower_is_better=low,
@@ -154,7 +156,7 @@ def compare_sides(first: Side, second: Side, metric: str, draws: int = DRAWS, se
 
 
 def _scores(sides: Sequence[Side], metric: str) -> tuple[list[str], Floats]:
-    """The cases that any side has, and their scores (cases, sides), NaN where one is missing."""
+    """Return the cases that any side has, and their scores (cases, sides). A missing score is NaN."""
     judged = [side.judged[metric] for side in sides]
     cases = list(dict.fromkeys(case for of_side in judged for case in of_side))
     rows = [[of_side[case].score if case in of_side else None for of_side in judged] for case in cases]
@@ -170,9 +172,10 @@ def _tag(judged: Mapping[str, Judged], case: str) -> str | None:
 
 
 def estimate(scores: Sequence[float], metric: str, draws: int = DRAWS, seed: int = 0) -> BootstrapEstimate:
-    """What a metric says of one system, with its 95% interval: the mean of its scores, at least one, or a percentile.
+    """Return the mean of one system's scores, or the percentile of a metric in PERCENTILES, with its 95% interval.
 
-    By bootstrap over cases; of scores that are all 0 or 1 Wilson's, which has a width also where all are the same.
+    There must be at least one score. The interval is a bootstrap over cases. For a mean of scores that are all 0 or 1
+    it is Wilson's, which has a width even if all scores are the same.
     """
     values = np.array(scores, dtype=float)
     if metric in PERCENTILES:
@@ -185,7 +188,7 @@ def estimate(scores: Sequence[float], metric: str, draws: int = DRAWS, seed: int
 def _difference(
     slice_tag: str, scores: Floats, percentile: float | None, draws: int, resamples: int, seed: int
 ) -> Difference:
-    """Of scores (pairs, 2), none of them missing."""
+    """Compare the two columns of `scores` (pairs, 2), none of which is missing."""
     n, change = len(scores), scores[:, 1] - scores[:, 0]
     if not n:
         return Difference(slice_tag, 0, None, None, None, None, 1.0)
@@ -208,7 +211,7 @@ def _bounds(scores: Floats) -> tuple[float, float] | None:
 
 @dataclass(frozen=True)
 class SystemMean:
-    """A system's mean over the `scored` of all `cases` that any file has; None without a score."""
+    """A system's mean over its `scored` cases; None if there are none. cases: number of cases that any file has."""
 
     name: str
     scored: int
@@ -218,9 +221,10 @@ class SystemMean:
 
 @dataclass(frozen=True)
 class SystemPair:
-    """Mean of `second` minus mean of `first` over the n cases that both have a score for; None without any.
+    """The difference between two systems.
 
-    p_holm: of the paired randomisation test, two-sided, after Holm's correction over all pairs.
+    change: mean of `second` minus mean of `first`, over the n cases that both have a score for; None if n is 0.
+    p_holm: two-sided p-value of the paired randomisation test, after Holm's correction over all pairs.
     """
 
     first: str
@@ -232,7 +236,7 @@ class SystemPair:
 
 @dataclass(frozen=True)
 class Pairwise:
-    """All systems by one metric. power: the share of pairs told apart (see `discriminative_power`)."""
+    """All systems and their pairs by one metric. power: share of pairs told apart (see `discriminative_power`)."""
 
     metric: str
     systems: tuple[SystemMean, ...]
@@ -241,9 +245,9 @@ class Pairwise:
 
 
 def compare_pairwise(sides: Sequence[Side], metric: str, draws: int = DRAWS, seed: int = 0) -> Pairwise:
-    """Compare every two of the sides, whose names differ, by a metric that all have. draws: of the bootstrap.
+    """Compare every pair of sides by a metric that all of them have. No two sides may have the same name.
 
-    Raises InputError for a percentile: only means are compared so.
+    draws: number of bootstrap resamples. Raises InputError for a metric in PERCENTILES: only means are compared.
     """
     if metric in PERCENTILES:
         raise InputError(f"{metric} compares two files, got {len(sides)}: name two")

@@ -1,8 +1,8 @@
-"""How steady a system is: the scores of its repeated answers to the same questions.
+"""Measures how steady a system is: how much the scores of its repeated answers to the same questions vary.
 
 Runs are the repetitions of a question in one result file (open-rag-eval's `query_run`, or equal questions), or several
-result files. After open-rag-eval 0.3.0 (its evaluators/consistency_evaluator.py), which compares the answers of
-three runs or more. The spread and the agreement of ranks are ours; BERTScore between answers is left out.
+result files. The method follows open-rag-eval 0.3.0 (its evaluators/consistency_evaluator.py), which compares the
+answers of three runs or more. We add the spread and the agreement of ranks, and leave out BERTScore between answers.
 """
 
 import itertools
@@ -24,9 +24,9 @@ from rag_zeval.statistics.weighted_correlations import Floats
 from rag_zeval.text import is_blank
 
 ANSWERS, ALL_FILES = "answers (ROUGE-L)", "all files"
-MOST = 1_000  # questions whose ranks are compared: the time grows with the square
+MOST = 1_000  # most questions whose ranks are compared: the time grows with the square of their number
 RESAMPLES = DRAWS // 5
-Run = tuple[int, int]  # the place of a file, and of the answer among those to its question there
+Run = tuple[int, int]  # index of the file, and number of the answer among those to its question in it
 Runs = Mapping[str, Mapping[Run, Judged]]  # by question
 Scores = Mapping[str, Mapping[Run, float]]
 Estimate = tuple[float, tuple[float, float] | None] | None  # a value and its 95% interval, if there is one
@@ -34,13 +34,13 @@ Estimate = tuple[float, tuple[float, float] | None] | None  # a value and its 95
 
 @dataclass(frozen=True)
 class Steadiness:
-    """The scores of a system by one metric over its runs, of questions with two scores or more.
+    """How steady a system is by one metric over its runs. Only questions with two scores or more count.
 
-    mean: of all scores. spread: the standard deviation of a question's scores (n below), mean over questions. index:
-    `statistics.bootstrap.consistency`, mean over questions with three scores or more. ranks: Kendall's tau-b of the
-    questions' scores in two runs, mean over pairs of runs; of questions with a score in every run. widest: the
-    questions with the largest spread, and their scores. For ANSWERS, a question's scores are the similarities of each
-    two of its answers, and there are no ranks.
+    mean: of all scores. spread: standard deviation of a question's scores (divided by n), averaged over questions.
+    index: `statistics.bootstrap.consistency`, averaged over questions with three scores or more. ranks: Kendall's tau-b
+    of the questions' scores in two runs, averaged over pairs of runs; only questions with a score in every run count.
+    widest: the questions with the largest spread above 0, and their scores. For ANSWERS, the scores of a question are
+    the similarities of each two of its answers, and `ranks` is None.
     """
 
     system: str
@@ -56,7 +56,7 @@ class Steadiness:
 
 @dataclass(frozen=True, eq=False)
 class MeanCorrelation(Statistic):
-    """The mean of correlations of the same instances."""
+    """The mean of several correlations over the same instances."""
 
     correlations: Sequence[Correlation]
 
@@ -66,10 +66,10 @@ class MeanCorrelation(Statistic):
 
 
 def steadiness(specs: Sequence[str], widest: int) -> Iterator[Steadiness]:
-    """Of each system, its answers and then each metric. widest: how many questions to name.
+    """Yield the steadiness of each system: first of its answers, then by each metric.
 
-    specs: one `FILE` with repeated questions, or several `FILE` or `FILE#SYSTEM` that are runs of one system. Raises
-    InputError as `read_sides`, and if no question was answered twice.
+    specs: one `FILE` with repeated questions, or several `FILE` or `FILE#SYSTEM` that are runs of one system. widest:
+    number of questions to name. Raises InputError as `read_sides` does, and if no question was answered twice.
     """
     systems = _systems(specs)
     if not any(len(runs) > 1 for metrics in systems.values() for found in metrics.values() for runs in found.values()):
@@ -117,7 +117,7 @@ def _steadiness(
 
 
 def _systems(specs: Sequence[str]) -> Mapping[str, Mapping[str, Runs]]:
-    """The runs of each system by metric."""
+    """Return the runs of each system by metric. Several files are runs of one system, which is called ALL_FILES."""
     path, system = file_and_system(specs[0])
     if len(specs) == 1 and not system:
         judged: dict[str, dict[str, dict[str, Judged]]] = defaultdict(lambda: defaultdict(dict))
@@ -138,11 +138,14 @@ def _by_question(files: Sequence[Mapping[str, Judged]]) -> Runs:
         for case, one in by_case.items():
             question, number = _repetition(case, by_case)
             found[question][at, number] = one
-    return {question: dict(sorted(runs.items())) for question, runs in found.items()}  # rows come as they are done
+    return {question: dict(sorted(runs.items())) for question, runs in found.items()}  # files hold rows in any order
 
 
 def _repetition(case: str, by_case: Mapping[str, Judged]) -> tuple[str, int]:
-    """The id of a case without the number that repeated questions get ("17#2"), and that number."""
+    """Split the id of a repeated question, such as "17#2", into the question's id and its number.
+
+    Any other id is returned whole, with the number 1.
+    """
     if numbered := re.fullmatch(r"(.+)#([1-9]\d*)", case):
         first = by_case.get(numbered[1]) or by_case.get(f"{numbered[1]}#1")
         if first is not None and first.question == by_case[case].question:
@@ -151,7 +154,7 @@ def _repetition(case: str, by_case: Mapping[str, Judged]) -> tuple[str, int]:
 
 
 def _similarities(rouge: RougeL, runs: Iterable[Judged]) -> Mapping[Run, float]:
-    """Of each two answers to a question; those that are missing are left out."""
+    """Return the ROUGE-L of each two answers to a question. Missing answers are left out."""
     pairs = itertools.combinations(enumerate(one for one in runs if not is_blank(one.answer)), 2)
     return {
         (i, j): rouge.value(Example(one.case, one.question, one.answer, (other.answer,)), other.answer)

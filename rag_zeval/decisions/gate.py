@@ -1,21 +1,23 @@
-"""The rule by which a gate lets a new version (B) pass against a baseline (A) or against bars, or not.
+"""Decides whether a new version (B) passes a gate: against a baseline (A), or against bars.
 
-By each metric there is a check for all cases, one for each slice, and one of B's coverage:
+For each metric there is one check of all cases, one of each slice, and one of B's coverage:
 
-- *failed*: it got worse by more than its limit, and that is no noise: p <= ALPHA after Holm's correction over the
-  checks of all metrics. So of versions that change nothing at most ALPHA fail, by whatever check.
-- *warning*: it got worse by more than the limit, and that is hardly noise: the p-value of a more powerful test (see
-  `_evidence`) is <= ALPHA, after Holm's correction too. So warnings may fail a version (`strictly`), and still of those
-  that change nothing at most ALPHA do.
-- *unclear*: it got worse by more than the limit, which may be noise; how many cases would tell is said.
-- *failed*, of coverage: B has a score for fewer cases than it must, of those that either file has.
-- no case has a score on both sides: *failed* over all cases, a *warning* in a slice.
+- *failed*: B got worse by more than the limit, and this is not noise: p <= ALPHA after Holm's correction over the
+  checks of all metrics. So a version that changes nothing fails with probability ALPHA at most.
+- *warning*: B got worse by more than the limit, and this is hardly noise: a more powerful test (see `_evidence`) has
+  p <= ALPHA, also after Holm's correction. So even if warnings count as failures (`strictly`), a version that changes
+  nothing fails with probability ALPHA at most.
+- *unclear*: B got worse by more than the limit, but this could be noise. For a mean, the reason says how many cases
+  would tell.
+- *failed*, for coverage: the share of cases with a score is too low. It counts the cases that either file has.
+- If no case has a score on both sides, the check of all cases has *failed*, and that of a slice is a *warning*.
 
-A bar asks for a value of B alone: *failed* where it is not reached, a *warning* where its interval goes beyond it.
+A bar sets a limit for a value of B alone. The check has *failed* if B does not reach the bar. It is a *warning* if B's
+interval goes beyond the bar.
 
-Cases that were edited, and another model or prompt of the judge, are warnings of their own.
+Edited cases give a warning of their own. So does a judge with another model or prompt.
 
-What a gate leaves for others to read is JUnit XML for a build server, and Markdown for a pull request.
+A gate can also write its checks as JUnit XML for a build server, and as Markdown for a pull request.
 """
 
 import math
@@ -37,7 +39,7 @@ from rag_zeval.statistics.bootstrap import BootstrapEstimate
 from rag_zeval.statistics.discriminative_power import holm
 from rag_zeval.text import in_markdown, one_line
 
-POWER = 0.8  # with which as many cases as a warning asks for would tell
+POWER = 0.8  # chance that the number of cases that an unclear check names shows the drop
 ROUNDING = 1e-9  # means closer than this are the same
 COVERAGE = "coverage"
 SUITE = "rag-zeval gate"
@@ -48,11 +50,11 @@ Outcome = Literal["failed", "warning", "unclear", "passed"]
 
 @dataclass(frozen=True)
 class Limits:
-    """How much worse a metric may be over all cases and in a slice, and B's least coverage.
+    """How much worse a metric may get over all cases and in a slice, and the lowest coverage that B may have.
 
-    In the metric's units; of seconds and dollars, which have no scale of their own, a share of A's value. drops,
-    slice_drops: limits of single metrics, in place of the others. Raises InputError for a limit that is negative or no
-    number, and a coverage outside [0, 1].
+    Limits are in the metric's units. For seconds and dollars, they are a share of A's value. drops, slice_drops: limits
+    by metric, which replace the general ones. Raises InputError for a limit that is negative or not a finite number,
+    and for a coverage outside [0, 1].
     """
 
     max_drop: float = 0.02
@@ -74,7 +76,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Bar:
-    """The least value that a metric of B must have, or the most if not `least`."""
+    """The lowest value that a metric of B may have if `least`, else the highest."""
 
     metric: str
     value: float
@@ -83,9 +85,10 @@ class Bar:
 
 @dataclass(frozen=True)
 class GateCheck:
-    """One check with its outcome and the reason, in words. difference, p_holm: None where it is of no drop.
+    """One check with its outcome, and the reason in words.
 
-    fall: how much worse it got, as a share of A's value.
+    difference: the numbers of a drop, or B's value for a bar; else None. p_holm: None unless the check is of a drop.
+    fall: how much worse B got, as a share of A's value, or in the metric's units if that is 0. Infinite if unknown.
     """
 
     metric: str
@@ -98,9 +101,9 @@ class GateCheck:
 
 
 def read_limits(drops: Sequence[str], slice_drops: Sequence[str], min_coverage: float) -> Limits:
-    """The limits that the words of --max-drop and --slice-max-drop name, each `0.02` or `recall@5=0.02`.
+    """Read limits from the values of --max-drop and --slice-max-drop, each like `0.02` or `recall@5=0.02`.
 
-    Raises InputError for another word.
+    Raises InputError for any other value.
     """
     (alone, drops_of), (in_slices, slice_drops_of) = (
         _numbers(option, words) for option, words in (("--max-drop", drops), ("--slice-max-drop", slice_drops))
@@ -111,7 +114,10 @@ def read_limits(drops: Sequence[str], slice_drops: Sequence[str], min_coverage: 
 
 
 def read_bars(least: Sequence[str], most: Sequence[str]) -> list[Bar]:
-    """The bars that the words of --min and --max name, such as `recall@5=0.9`. Raises InputError for another word."""
+    """Read bars from the values of --min and --max, each like `recall@5=0.9`.
+
+    Raises InputError for any other value.
+    """
     bars = []
     for option, words in (("--min", least), ("--max", most)):
         alone, by_metric = _numbers(option, words)
@@ -122,7 +128,10 @@ def read_bars(least: Sequence[str], most: Sequence[str]) -> list[Bar]:
 
 
 def _numbers(option: str, words: Sequence[str]) -> tuple[list[float], dict[str, float]]:
-    """Numbers that stand alone, and those of METRIC=NUMBER by metric. Raises InputError naming the option."""
+    """Return the plain numbers, and those of METRIC=NUMBER by metric.
+
+    Raises InputError, naming the option, for any other word, and for two different numbers of one metric.
+    """
     alone: list[float] = []
     by_metric: dict[str, float] = {}
     for word in words:
@@ -139,7 +148,7 @@ def _numbers(option: str, words: Sequence[str]) -> tuple[list[float], dict[str, 
 
 
 def decide(comparisons: Sequence[Comparison], limits: Limits) -> list[GateCheck]:
-    """The checks of a gate: B may pass if none has failed."""
+    """Return the checks of a gate. B passes if none of them has failed."""
     tested = [(one, difference) for one in comparisons for difference in _tested(one)]
     adjusted = iter(holm([difference.p for _, difference in tested]))
     evidence = iter(holm([_evidence(*one) for one in tested]))
@@ -158,9 +167,10 @@ def decide(comparisons: Sequence[Comparison], limits: Limits) -> list[GateCheck]
 def bar_checks(
     side: Side, bars: Sequence[Bar], corrected: Mapping[str, BootstrapEstimate], limits: Limits, alone: bool
 ) -> list[GateCheck]:
-    """A check for each bar, on all cases that the side has a score for.
+    """Return a check for each bar, over all cases that the side has a score for.
 
-    corrected: means that people's labels correct, by metric. alone: no side is compared, so coverage is checked here.
+    corrected: means that are corrected by human labels, by metric. alone: whether no other side is compared. If so,
+    coverage is checked here.
     """
     checks = []
     for bar in bars:
@@ -180,11 +190,11 @@ def bar_checks(
             outcome, said = "warning", f"{said}: the interval goes beyond the bar"
         of_b = Difference(ALL, len(scores), None, found, None, None, 1.0)
         checks.append(GateCheck(bar.metric, name, outcome, said, of_b))
-    return list(dict.fromkeys(checks))  # two bars of a metric share its coverage
+    return list(dict.fromkeys(checks))  # two bars of a metric have the same coverage check
 
 
 def strictly(checks: Sequence[GateCheck]) -> list[GateCheck]:
-    """The checks with each warning as a failure."""
+    """Return the checks with each warning turned into a failure."""
     return [
         replace(one, outcome="failed", reason=f"a warning, and --strict is on: {one.reason}")
         if one.outcome == "warning"
@@ -194,7 +204,10 @@ def strictly(checks: Sequence[GateCheck]) -> list[GateCheck]:
 
 
 def in_order(checks: Sequence[GateCheck]) -> list[GateCheck]:
-    """The checks, those first that need a look: by outcome, then what fell furthest, whatever the size of a slice."""
+    """Sort the checks by outcome, failures first.
+
+    Within an outcome the largest fall comes first, whatever the size of the slice. Passed checks keep their order.
+    """
     ranks = {outcome: rank for rank, outcome in enumerate(get_args(Outcome))}
     return sorted(checks, key=lambda one: (ranks[one.outcome], -one.fall if one.outcome != "passed" else 0.0))
 
@@ -205,11 +218,12 @@ def _coverage(metric: str, of: Coverage, limits: Limits) -> GateCheck:
 
 
 def _evidence(comparison: Comparison, difference: Difference) -> float:
-    """One-sided p-value that it got worse: by the signs of its changes, or for a slice, by the changes of the others.
+    """Return a one-sided p-value that B got worse; 1 if it did not.
 
-    A small slice has few signs: 4 of 12 cases that fall from 1 to 0 give p = 0.06, however still the other cases are.
-    So a slice is also compared with as many random cases of all (`standing_out_p`). Of two p-values twice the smaller
-    counts (Bonferroni).
+    It is half of the p-value of the randomisation test, which turns the signs of the changes. This test is weak in a
+    small slice: 4 of 12 cases that fall from 1 to 0 give p = 0.06, even if no case of another slice changes. So a slice
+    is also compared with random choices of as many cases from all (`standing_out_p`). Twice the smaller of the two
+    p-values counts then (Bonferroni).
     """
     if difference.change is None or _worse(comparison, difference.change.value) <= 0:
         return 1.0
@@ -222,7 +236,7 @@ def _worse(comparison: Comparison, change: float) -> float:
 
 
 def _tested(comparison: Comparison) -> tuple[Difference, ...]:
-    """What is decided on: all cases and the slices, by the corrected scores where there are labels."""
+    """Return the differences to decide on: all cases and the slices, by corrected scores if there are labels."""
     return comparison.corrected or (comparison.overall, *comparison.slices)
 
 
@@ -233,7 +247,10 @@ def passed(checks: Sequence[GateCheck]) -> bool:
 def _drop(
     comparison: Comparison, difference: Difference, limits: Limits, p: float, evidence: float, tests: int
 ) -> GateCheck:
-    """p, evidence: after Holm's correction over all `tests`."""
+    """Check one difference against its limit.
+
+    p, evidence: p-values after Holm's correction over all `tests`.
+    """
     overall = difference.slice_tag == ALL
     name = ALL if overall else f"slice: {difference.slice_tag}"
     outcome: Outcome
@@ -263,11 +280,13 @@ def _drop(
 
 
 def cases_needed(sd: float, drop: float, alpha: float) -> int:
-    """How many cases show a true mean drop with probability POWER in a two-sided randomisation test at level alpha.
+    """Return how many cases show a true mean drop with probability POWER.
 
-    sd: of the paired differences. Without a true drop random signs spread them by s = sqrt(sd² + drop²), so it is
+    The test is the two-sided randomisation test at level alpha. sd: standard deviation of the paired differences. With
+    random signs their spread is s = sqrt(sd² + drop²). So the number is
     ((z(1 - alpha/2) * s + z(POWER) * sd) / drop)² (Lachin 1981, Introduction to sample size determination and power
-    analysis for clinical trials, Controlled Clinical Trials 2, 93-113), and at least what lets p = 2 / 2ⁿ reach alpha.
+    analysis for clinical trials, Controlled Clinical Trials 2, 93-113). It is at least the n for which the smallest
+    possible p, 2 / 2ⁿ, reaches alpha.
     """
     z = NormalDist().inv_cdf
     by_spread = ((z(1 - alpha / 2) * math.hypot(sd, drop) + z(POWER) * sd) / drop) ** 2
@@ -275,7 +294,7 @@ def cases_needed(sd: float, drop: float, alpha: float) -> int:
 
 
 def print_checks(checks: Sequence[GateCheck]) -> None:
-    """A line for each check, and the verdict."""
+    """Print a line for each check, and whether the gate passed."""
     for check in checks:
         print_line(f"{check.outcome:<7}  {one_line(check.metric)}, {one_line(check.name)}: {check.reason}")
     counts = Counter(check.outcome for check in checks)
@@ -285,9 +304,10 @@ def print_checks(checks: Sequence[GateCheck]) -> None:
 
 
 def write_junit(path: Path, checks: Sequence[GateCheck]) -> None:
-    """Write the checks as JUnit XML, in the elements that GitHub's actions, GitLab and Jenkins read.
+    """Write the checks as JUnit XML, with the elements that GitHub's actions, GitLab and Jenkins read.
 
-    Each is a test case: its class the metric, its name what was checked, its output the reason. Only what failed fails.
+    Each check is a test case. Its class is the metric, its name says what was checked, and its output is the outcome
+    with the reason. Only checks that failed are failures.
     """
     from xml.etree import ElementTree
 
@@ -299,16 +319,16 @@ def write_junit(path: Path, checks: Sequence[GateCheck]) -> None:
         case = ElementTree.SubElement(suite, "testcase", {**names, "time": "0"})
         if check.outcome == "failed":
             failure = ElementTree.SubElement(case, "failure", {"message": check.reason, "type": "failed"})
-            failure.text = check.reason  # some readers show the text alone
+            failure.text = check.reason  # some readers show only the text
         ElementTree.SubElement(case, "system-out").text = f"{check.outcome}: {check.reason}"
     ElementTree.indent(root)
     write_text(path, f"{XML}\n{ElementTree.tostring(root, encoding='unicode')}\n")
 
 
 def write_summary(path: Path, names: Mapping[str, str], checks: Sequence[GateCheck]) -> None:
-    """Write the checks as Markdown: the verdict, a table, and the reason of each check that did not pass.
+    """Write the checks as Markdown: whether the gate passed, a table, and the reason of each check that did not pass.
 
-    names: of the files, by their letters.
+    names: the name of each file, by its letter.
     """
     lines = [f"### {SUITE}: {'passed' if passed(checks) else 'failed'}", ""]
     lines += [f"{letter}: {in_markdown(name)}  " for letter, name in names.items()]

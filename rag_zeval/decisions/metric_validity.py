@@ -1,7 +1,7 @@
-"""Which metrics tell something: of the scores in result files, what a metric shows that others do not.
+"""Finds which metrics are informative: what the scores of a metric show that other metrics do not.
 
-After the analyses of CCRS (Muhamed 2025, arXiv:2506.20128): how many answers have the best value, how far metrics rank
-answers alike, and how many pairs of systems a metric tells apart.
+It follows the analyses of CCRS (Muhamed 2025, arXiv:2506.20128): how many answers have the best value, how similarly
+metrics rank the answers, and how many pairs of systems a metric tells apart.
 """
 
 import random
@@ -31,9 +31,9 @@ from rag_zeval.statistics.weighted_correlations import Floats
 
 MEAN, BEST, APART, TAU = "mean", "share at the best value", "pairs of systems told apart", "tau-b"
 SAME, DIFFERENCE = "same score", "difference of means"
-RECALL = "ccrs_ir"  # the metric that the paper finds the closest to answer correctness
-WEIGHTS = (0.0, 0.25, 0.5, EXACT_MATCH_WEIGHT, 1.0)  # of the exact match, in the ablation
-MOST = 1_000  # answers in a correlation: the time grows with the square
+RECALL = "ccrs_ir"  # according to the paper, the metric closest to answer correctness
+WEIGHTS = (0.0, 0.25, 0.5, EXACT_MATCH_WEIGHT, 1.0)  # of the exact match in `ccrs_ac`, for the ablation
+MOST = 1_000  # most answers in a correlation: the time grows with the square of their number
 RESAMPLES = DRAWS // 5
 ROUNDING = 1e-9  # scores closer than this are the same
 Key = tuple[str, str, str]  # case, system and answer
@@ -43,9 +43,10 @@ OF_CORRECTNESS: FieldTypes = {"exact_match": bool, "judged": (int, float)}  # pa
 
 @dataclass(frozen=True)
 class Finding:
-    """A number about a metric, or about two of them (or two judges of one).
+    """A number about one metric, about two metrics, or about two judges of one metric.
 
-    value: None where it is undefined. interval: 95%. n: the answers (for pairs of systems: the pairs) that it is from.
+    other: the second metric or judge; "" if there is none. n: number of answers that it is computed from; for APART,
+    number of pairs of systems. value: None if it is undefined. interval: the 95% interval, if there is one.
     """
 
     what: str
@@ -60,8 +61,8 @@ class Finding:
 class ScoreColumns:
     """The scores of each metric.
 
-    A metric of which files give the same answers other scores, or scores by another judge, is a column for each file.
-    judges: of such metrics, the names of their columns.
+    If two files have different scores or judges of a metric for the same answer, the metric has one column for each
+    file. judges: for each such metric, the names of its columns.
     """
 
     scores: Mapping[str, Scores]
@@ -69,8 +70,9 @@ class ScoreColumns:
 
 
 def read_columns(paths: Sequence[Path], weight: float | None = None) -> ScoreColumns:
-    """The scores in result files. weight: of the exact match in `ccrs_ac`, computed anew; None: as it was judged.
+    """Read the scores of result files.
 
+    weight: the weight of the exact match with which to compute `ccrs_ac` again. None leaves its scores as they are.
     Raises InputError for a file that is no result file.
     """
     by_metric: dict[str, dict[str, dict[Key, Judged]]] = defaultdict(dict)
@@ -96,7 +98,7 @@ def read_columns(paths: Sequence[Path], weight: float | None = None) -> ScoreCol
 
 
 def _weighed(path: Path, weight: float) -> list[Judged]:
-    """The answers of a file, those of `ccrs_ac` with another weight of the exact match."""
+    """Read the answers of a file, and compute `ccrs_ac` with another weight of the exact match."""
 
     def rows() -> Iterator[Row]:
         for row in ResultFile(path, {**READ, "parts": {"answers": Maybe((list, NONE))}}):
@@ -113,7 +115,7 @@ def _weighed(path: Path, weight: float) -> list[Judged]:
 
 
 def of_metric(name: str, scores: Scores) -> list[Finding]:
-    """Its mean, the share of answers with the best value, and how many pairs of systems it tells apart."""
+    """Return a metric's mean, the share of answers with its best value, and the share of system pairs told apart."""
     known = {key: score for key, score in scores.items() if score is not None}
     n = len(known)
     if not n:
@@ -141,7 +143,7 @@ def of_metric(name: str, scores: Scores) -> list[Finding]:
 
 @dataclass(frozen=True, eq=False)
 class ClusteredCorrelation(Correlation):
-    """A correlation whose draws take all answers of a case together."""
+    """A correlation whose bootstrap resamples whole cases, each with all its answers."""
 
     clusters: Clusters
 
@@ -150,9 +152,9 @@ class ClusteredCorrelation(Correlation):
 
 
 def correlation(first: str, second: str, columns: Mapping[str, Scores]) -> Finding:
-    """Kendall's tau-b of two metrics over the answers that both scored, with a bootstrap interval over cases.
+    """Return Kendall's tau-b of two metrics over the answers that both scored, with a bootstrap interval over cases.
 
-    If there are more than MOST answers, it is from as many whole cases, drawn at random, as have no more.
+    If there are more than MOST answers, it is computed from whole cases, drawn at random, with at most MOST answers.
     """
     keys = _some([key for key, _, _ in _both(first, second, columns)])
     x, y = (np.array([columns[name][key] for key in keys], dtype=float) for name in (first, second))
@@ -166,7 +168,7 @@ def correlation(first: str, second: str, columns: Mapping[str, Scores]) -> Findi
 
 
 def _both(first: str, second: str, columns: Mapping[str, Scores]) -> list[tuple[Key, float, float]]:
-    """The answers that have both scores, and these."""
+    """Return the answers that have both scores, with the two scores."""
     found = ((key, score, columns[second].get(key)) for key, score in columns[first].items())
     return [(key, one, other) for key, one, other in found if one is not None and other is not None]
 
@@ -187,7 +189,10 @@ def _some(keys: Sequence[Key]) -> Sequence[Key]:
 
 
 def of_judges(first: str, second: str, columns: Mapping[str, Scores]) -> list[Finding]:
-    """How far two judges agree on a metric: tau-b, the share of same scores, and by how much the second is higher."""
+    """Return how far two judges of a metric agree: tau-b, the share of equal scores, and the mean of second - first.
+
+    Empty if no answer has both scores.
+    """
     both = _both(first, second, columns)
     if not both:
         return []
@@ -205,7 +210,10 @@ def of_judges(first: str, second: str, columns: Mapping[str, Scores]) -> list[Fi
 
 
 def weights_of_exact_match(paths: Sequence[Path]) -> Iterator[tuple[float, list[Finding]]]:
-    """What `ccrs_ac` would say with each of WEIGHTS, and its tau-b with RECALL; nothing if it is not one column."""
+    """Yield each of WEIGHTS with the findings about `ccrs_ac` under this weight, its tau-b with RECALL among them.
+
+    Nothing if `ccrs_ac` is not one column.
+    """
     if CORRECTNESS.name not in read_columns(paths).scores:
         return
     for weight in WEIGHTS:

@@ -1,4 +1,4 @@
-"""What is compared: the judged answers of one system in a result file."""
+"""The sides of a comparison: each is the judged answers of one system in a result file."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from rag_zeval.text import one_line
 
 @dataclass(frozen=True)
 class Side:
-    """One system's judged answers by metric and case.
+    """One system's judged answers, by metric and case.
 
-    name: the FILE or FILE#SYSTEM that the user gave. version: of the set of questions that it answered, None for files
-    of earlier versions, which do not keep what it needs. edited: the cases that are left out, because their texts are
-    not the same on all sides, each with the fields that differ.
+    name: FILE or FILE#SYSTEM, as the user gave it. version: identifies the set of questions that it answered; None for
+    files of earlier versions of RAG-Zeval, which lack what it is computed from. edited: the cases that are left out
+    because their texts differ between the sides, each with the fields that differ.
     """
 
     name: str
@@ -31,11 +31,11 @@ class Side:
 
     @property
     def cases(self) -> dict[str, Judged]:
-        """An answer of each case, by whatever metric."""
+        """One judged answer for each case, from any of the metrics."""
         return {case: one for by_case in self.judged.values() for case, one in by_case.items()}
 
     def without(self, edits: Mapping[str, Sequence[str]]) -> Side:
-        """The same answers but those of the cases that were edited."""
+        """Return the same side without the answers to cases that were edited."""
         kept = {
             metric: {case: one for case, one in by_case.items() if case not in edits}
             for metric, by_case in self.judged.items()
@@ -43,7 +43,7 @@ class Side:
         return replace(self, judged=kept, edited=edits)
 
     def by_question(self) -> Side:
-        """The same answers, their cases known by their questions, equal ones by their order."""
+        """Return the same side with cases identified by their questions. Equal questions are numbered in order."""
         judged: dict[str, dict[str, Judged]] = {}
         for metric, by_case in self.judged.items():
             seen: Counter[str] = Counter()
@@ -55,15 +55,18 @@ class Side:
 
 
 def read_sides(specs: Sequence[str]) -> list[Side]:
-    """The sides that `FILE` or `FILE#SYSTEM` name, `paired`. Raises InputError, as `read_side` and `paired`."""
+    """Read the sides that each `FILE` or `FILE#SYSTEM` names, and pair their cases.
+
+    Raises InputError as `read_side` and `paired` do.
+    """
     return paired([read_side(spec) for spec in specs])
 
 
 def paired(sides: Sequence[Side]) -> list[Side]:
-    """The same sides with cases that pair: by id, or by question where no id is shared.
+    """Return the sides with cases that can be paired: by id, or by question if a side shares no id with the first.
 
-    A case that was edited between them (its question, ground truth or gold chunks) is left out of all sides. Raises
-    InputError where sides share no case that is the same.
+    A case that was edited between the sides (its question, ground truth or gold chunks) is left out of all sides.
+    Raises InputError as `edits_between` does.
     """
     by_id = all(sides[0].cases.keys() & side.cases.keys() for side in sides)
     if not by_id:
@@ -78,15 +81,18 @@ def paired(sides: Sequence[Side]) -> list[Side]:
 
 
 def file_and_system(spec: str) -> tuple[Path, str]:
-    """What `FILE` or `FILE#SYSTEM` names, the system "" if none is named; a file may have the mark in its name."""
+    """Split `FILE` or `FILE#SYSTEM` into the file and the system, which is "" if none is named.
+
+    If a file with the whole name exists, the "#" belongs to its name.
+    """
     path, mark, system = spec.rpartition("#")
     return (Path(path), system) if mark and not Path(spec).exists() else (Path(spec), "")
 
 
 def read_side(spec: str) -> Side:
-    """The side that `FILE` or `FILE#SYSTEM` names.
+    """Read the side that `FILE` or `FILE#SYSTEM` names.
 
-    Raises InputError, naming the systems, if a file holds several and none is named, or not the one that is.
+    Raises InputError, listing the systems, if the file holds several and none is named, or lacks the one that is named.
     """
     path, system = file_and_system(spec)
     rows = read_judged(path)
@@ -105,10 +111,11 @@ def read_side(spec: str) -> Side:
 
 
 def edits_between(first: Side, second: Side) -> dict[str, list[str]]:
-    """The cases of both whose question, ground truth or gold chunks differ, and which of them; white space aside.
+    """Return the shared cases whose question, ground truth or gold chunks differ, each with the fields that differ.
 
-    A ground truth or gold chunks that one file alone has count as no edit. Raises InputError if the sides share no
-    case, and if half of the questions or more differ: then the same id does not mean the same case.
+    White space does not count. A ground truth or gold chunks that only one file has are no edit. Raises InputError if
+    the sides share no case, or if every shared case was edited. Also if half of the questions or more differ, because
+    then the same id does not mean the same case.
     """
     ours, theirs = first.cases, second.cases
     shared = [case for case in ours if case in theirs]
@@ -134,14 +141,14 @@ def edits_between(first: Side, second: Side) -> dict[str, list[str]]:
 
 
 def _hashes(judged: Judged) -> dict[str, str]:
-    """Those of the case, of its question also where the file is of an earlier version."""
+    """Return the hashes of a case. Files of earlier versions hold none, so that of the question is always computed."""
     return {**golden_hashes(judged.question, None, ()), **judged.golden}
 
 
 def shared_metrics(sides: Sequence[Side], wanted: Sequence[str] = ()) -> list[str]:
-    """The metrics to compare: those wanted, by default all that every side has.
+    """Return the metrics to compare: the wanted ones, or by default all that every side has.
 
-    Raises InputError if a side lacks one that is wanted, or there is none that all have.
+    Raises InputError if a side lacks a wanted metric, or if no metric is shared by all.
     """
     for metric in wanted:
         for side in sides:

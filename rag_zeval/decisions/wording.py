@@ -1,6 +1,6 @@
-"""How a comparison is worded, in the terminal and on pages: numbers, cells of tables, notes on what is missing.
+"""Words a comparison for the terminal and for pages: numbers, table cells, and notes on what is missing.
 
-Foreign text is shown as it is, on one line, without what a terminal would obey.
+Text from files is printed on one line, without markup and without characters that a terminal would obey.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,14 +14,14 @@ from rag_zeval.terminal_tables import print_framed
 from rag_zeval.text import one_line, visible
 
 DASH = "–"
-MOST_EDITS = 10  # edited cases that a line names
+MOST_EDITS = 10  # most edited cases that are named
 ALPHA = 0.05  # a change with a larger p may be chance
 COLUMNS = ("slice", "n", "A", "B", "B - A", "p", "p (Holm)")
 CORRECTED = ("corrected", "labels", *COLUMNS[2:])
 
 
 def shown(estimate: BootstrapEstimate | None, number: str = ".3f") -> str:
-    """The value with its interval; `number` is how each is formatted."""
+    """Format a value with its interval. number: the format of each number."""
     if estimate is None:
         return DASH
     return f"{estimate.value:{number}} [{estimate.low:{number}}, {estimate.high:{number}}]"
@@ -32,7 +32,7 @@ def shown_p(p: float | None) -> str:
 
 
 def cells(difference: Difference) -> list[str]:
-    """A row of the table whose head is COLUMNS."""
+    """Return the cells of a table row, in the order of COLUMNS."""
     means = (shown(difference.first), shown(difference.second), shown(difference.change, "+.3f"))
     tested = difference.p if difference.change else None
     return [difference.slice_tag, str(difference.n), *means, shown_p(tested), shown_p(difference.p_holm)]
@@ -43,13 +43,13 @@ def coverage(name: str, of: Coverage) -> str:
 
 
 def other_judge(comparison: Comparison) -> str | None:
-    """What is to be said where A and B were not judged by the same; None where they were."""
+    """Return a warning if A and B have different judges, else None."""
     ours, theirs = (one_line(judge) if judge else "?" for judge in comparison.judges)
     return f"A was judged by {ours}, B by {theirs}, so the change could come from the judge" if ours != theirs else None
 
 
 def edits(edited: Mapping[str, Sequence[str]]) -> str | None:
-    """Which cases were edited, the first MOST_EDITS by name; None if none was."""
+    """Return a note that names the edited cases, MOST_EDITS at most; None if there are none."""
     if not edited:
         return None
     told = [f"{one_line(case)} ({', '.join(fields)})" for case, fields in islice(edited.items(), MOST_EDITS)]
@@ -59,7 +59,7 @@ def edits(edited: Mapping[str, Sequence[str]]) -> str | None:
 
 
 def notes(comparison: Comparison) -> list[str]:
-    """What a reader has to know of the pairs: coverage, the cases left out, and what these could hide. A line each."""
+    """Return notes on a comparison, a line each: coverage, cases that are left out, and what these could hide."""
     lines = [coverage("A", comparison.first) + "; " + coverage("B", comparison.second)]
     if comparison.lower_is_better:
         lines.append("lower is better")
@@ -85,13 +85,16 @@ def notes(comparison: Comparison) -> list[str]:
 
 
 def print_sides(sides: Sequence[Side], letters: Iterable[str]) -> None:
-    """Which letter stands for which file, and which set of questions it answered."""
+    """Print the file of each letter, and the version of the question set that it answered."""
     for letter, side in zip(letters, sides, strict=True):
         print_line(f"{letter}: {side.name}" + (f" (question set {side.version})" if side.version else ""))
 
 
 def print_comparison(comparison: Comparison, most: int) -> None:
-    """Its numbers, and the questions that changed most: `most` of them at most, half of them worse where there are."""
+    """Print the numbers of a comparison, and at most `most` of the questions that changed most.
+
+    Half of these got worse and half got better, if there are enough of both.
+    """
     metric = one_line(comparison.metric)
     print_line(f"\n{metric}")
     for line in notes(comparison):
@@ -139,7 +142,7 @@ def print_pairwise(pairwise: Pairwise) -> None:
 
 
 def print_line(text: str) -> None:
-    """Print foreign text as it is, however wide the terminal."""
+    """Print text without markup or wrapping. Characters that a terminal would obey are escaped."""
     from rich.console import Console
 
     Console(markup=False, highlight=False).print(visible(text), soft_wrap=True)

@@ -1,1 +1,1 @@
-"""`rag-zeval evaluate`: metrics on cases, their rows, what they cost."""
+"""`rag-zeval evaluate`: scores cases by metrics, writes result rows, and counts what they cost."""

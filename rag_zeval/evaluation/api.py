@@ -1,4 +1,4 @@
-"""What `rag-zeval evaluate` does, for Python: cases in, answers with their scores out, in the order of the cases."""
+"""The Python interface of `rag-zeval evaluate`: it takes cases and returns their answers with scores."""
 
 from __future__ import annotations
 
@@ -25,14 +25,17 @@ if TYPE_CHECKING:
 
 
 class Results(list[Judged]):
-    """Every answer by every metric: metric by metric, in the order of the cases; and the run's summary."""
+    """Every answer scored by every metric, and the summary of the run.
+
+    The list goes metric by metric, each in the order of the cases.
+    """
 
     def __init__(self, judged: Iterable[Judged], summary: Summary):
         super().__init__(judged)
         self.summary = summary
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A row for each answer and metric, with the fields of `Judged`. Raises InputError without pandas."""
+        """Return a row for each answer and metric, with the fields of `Judged`. Raises InputError without pandas."""
         with needed("pandas", "to_pandas"):
             import pandas
         return pandas.DataFrame([asdict(one) for one in self])
@@ -59,40 +62,40 @@ def evaluate(
 ) -> Results:
     """Score every answer of a file, a DataFrame, a `datasets.Dataset` or a list of dicts.
 
-    It does what `rag-zeval evaluate` does. It may be called from any thread, and where an event loop is running (a
-    notebook): the loop then waits for it; see `aevaluate`.
+    It does what `rag-zeval evaluate` does. You may call it from any thread. You may also call it while an event loop is
+    running, as in a notebook, but it blocks the loop; `aevaluate` does not.
 
         results = evaluate(frame, model="openai:gpt-4o-mini", against="contexts")
         results.to_pandas().groupby("system").score.mean()
 
     Args:
-        source: What holds the questions and answers.
+        source: The questions and answers, or the path of the file that holds them.
         scorers: One name, names with commas between them, or a list of names. Default: "rag_zeval", unless there are
             criteria.
         criteria: A criteria file (YAML) that makes a scorer of your own, or a list of such files. "relevance",
-            "completeness" and "conciseness" ship.
+            "completeness" and "conciseness" are included.
         model: The judge: "openai:MODEL", "openai:MODEL@URL", or a folder; see `open_backend`.
         against: "contexts", "truth", "both" or "reference". Default: the first of reference, contexts and truth that
             the source has.
-        names: Our field -> the column that holds it, or a path into objects such as "output.text".
-        out: A JSONL file that keeps the rows. The same call then resumes after an interruption.
-        cache: An SQLite file that keeps the judge's replies, so that none is paid for twice.
+        names: For a field of ours, the column that holds it, or a path into objects such as "output.text".
+        out: A JSONL file for the result rows. After an interruption, the same call then resumes.
+        cache: An SQLite file for the judge's replies, so that you pay for none twice.
         trials: How often each case is judged.
         variant: The prompt of the `rag_zeval` scorer. Default: the one that the model was trained with, or the paper's.
-        sampling: Temperature, top-p and the longest reply.
+        sampling: Temperature, top-p, the longest reply and the seed.
         structured: Let the server enforce the JSON format of replies.
         embeddings: The embedding model, for scorers that need one: a folder, or "openai:MODEL@URL".
-        encoding: Of a text file. Default: UTF-8, or UTF-16 with a byte order mark.
+        encoding: The encoding of a text file. Default: UTF-8, or UTF-16 with a byte order mark.
         skip_bad_rows: Leave out rows that cannot be read, and count them.
         **calls: How an endpoint is called: concurrency, timeout, connect_timeout, max_body_mib and api_key_env, as
             `open_backend` takes them.
 
     Returns:
-        A list with one `Judged` for each answer and metric, metric by metric and in the order of the cases. Its
-            `summary` has the means.
+        A list with one `Judged` for each answer and metric. It goes metric by metric, each in the order of the cases.
+            Its `summary` has the means.
 
     Raises:
-        InputError: Before any call, for a source, scorer, criteria file or model that cannot be used.
+        InputError: If a source, scorer, criteria file or model cannot be used; before any call.
     """
     chosen = chosen_scorers(scorers, criteria)
     asking = Asking(sampling or Sampling(), variant, structured)

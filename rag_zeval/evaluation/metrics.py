@@ -1,4 +1,4 @@
-"""Metrics: a scorer and what it judges by, opened by the names that users give."""
+"""Metrics: a scorer with the kind of reference that it uses, opened by the names that users give."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -32,11 +32,11 @@ EXAMPLE = "openai:qwen2.5-7b-instruct@http://localhost:8000/v1"
 
 @dataclass(frozen=True)
 class Judges:
-    """The models that scorers ask, and how.
+    """The models that scorers ask, and how they are asked.
 
-    model, embeddings: specs; claim_checker, bert_score: folders. trials: how often each case is judged, each time with
-    the next seed. calls: how endpoints are called, as `open_backend` takes it; account: who pays for those of the
-    judge, where there is a limit.
+    model, embeddings: specs of models. claim_checker, bert_score: folders. trials: how often each case is judged, each
+    time with the next seed. calls: how endpoints are called, as `open_backend` takes it. account: the budget and price
+    of the judge's calls, if there is a limit.
     """
 
     model: str | None = None
@@ -51,11 +51,12 @@ class Judges:
 
 @dataclass(frozen=True)
 class Metric(Work):
-    """A column of the results: a scorer on one source of truth of these cases, by key (see `CaseSet.keys`).
+    """A column of the results: a scorer and a kind of reference (`against`), for one trial.
 
-    made_by: fields of its rows: its name, the trial, and what its values depend on besides the example. cached: the
-    backend whose replies are kept, if there is a cache. parts: how cases that are too long for the judge are
-    judged. Their rows have an identity of their own (see `Scorer.identity_of`), all others that of `made_by`.
+    cases: by key (see `CaseSet.keys`). made_by: fields of its rows: its name, the trial, and what its values depend on
+    besides the example. cached: the backend whose replies are cached, if there is a cache. parts: how cases that are
+    too long for the judge are judged. Their rows have an identity of their own (see `Scorer.identity_of`); all other
+    rows have that of `made_by`.
     """
 
     cases: Mapping[str, Case]
@@ -75,10 +76,11 @@ class Metric(Work):
 
 
 def chosen_scorers(given: str | Sequence[str] | None, criteria: str | Path | Sequence[str | Path] = ()) -> list[Named]:
-    """The scorers with the names in a list, or in a text with commas between them, and those of criteria files.
+    """Return the scorers that are named in a list, or in a text with commas between them, and those of criteria files.
 
-    Each name is taken once. given: None is `rag_zeval`, or nothing beside criteria files. Raises InputError if there is
-    no scorer, for a file that is no criteria file (see `read_criteria`), and for two files of one name.
+    Duplicate names are dropped. given: None means `rag_zeval`, or no other scorer if there are criteria files. Raises
+    InputError if there is no scorer, for a file that is no criteria file (see `read_criteria`), and for two files of
+    the same name.
     """
     if given is None:
         given = () if criteria else JUDGE
@@ -99,9 +101,10 @@ def chosen_scorers(given: str | Sequence[str] | None, criteria: str | Path | Seq
 
 
 def check_scorers(names: Sequence[Named], judges: Judges, asking: bool = True) -> None:
-    """Raises InputError, before any model is loaded, for a scorer that does not exist or whose model is not named.
+    """Raise InputError for a scorer that does not exist or whose model is not named. No model is loaded for this.
 
-    asking: whether a judge will be asked, and so has to be named.
+    Likewise for an unknown prompt variant, for a model that cannot follow a JSON schema if it must, and for
+    `checked_claims` without `rag_zeval`. asking: whether a judge will be asked, and so must be named.
     """
     for name in names:
         if isinstance(name, str) and name not in SCORERS:
@@ -125,13 +128,13 @@ def check_scorers(names: Sequence[Named], judges: Judges, asking: bool = True) -
 
 
 def check_structured(model: str) -> None:
-    """Raises InputError if the replies of this model cannot be forced to follow a JSON schema."""
+    """Raise InputError if the replies of this model cannot be forced to follow a JSON schema."""
     if not can_constrain(model):
         raise InputError(f"--structured: {model} cannot be forced into a JSON schema; endpoints and vLLM can")
 
 
 def check_needs(names: Sequence[Named], cases: CaseSet) -> None:
-    """Raises InputError for a scorer that needs something which no case has, or none together with the rest."""
+    """Raise InputError if no case has everything that a scorer needs."""
     examples = [cases.example(at, source) for source in SOURCES for at in range(len(cases.cases))]
     for name in names:
         if missing := missing_everywhere(examples, needs_of(name)):
@@ -139,20 +142,24 @@ def check_needs(names: Sequence[Named], cases: CaseSet) -> None:
 
 
 def need_texts(names: Sequence[Named]) -> bool:
-    """Whether one of these scorers judges by more than question and answer."""
+    """Whether one of these scorers needs more than question and answer."""
     return any({*needs_of(name)}.difference(ANSWERS) for name in names)
 
 
 def metric_name(scorer: Named, against: str) -> str:
-    """`rag_zeval`, where the file itself has a reference; else `rag_zeval@truth`, `rag_zeval@contexts`."""
+    """Return the name of a metric, such as `rag_zeval@truth` or `rag_zeval@contexts`.
+
+    It is the scorer's name alone if the reference is the cases' own, or if the scorer needs no reference.
+    """
     name = name_of(scorer)
     return f"{name}@{against}" if against != REFERENCE and REFERENCE in needs_of(scorer) else name
 
 
 def places(names: Sequence[Named], sources: Sequence[str]) -> list[tuple[Named, str]]:
-    """(scorer, source) of each metric: scorers that judge by the reference once for every source, others once.
+    """Return the (scorer, source) of each metric.
 
-    Those see no reference but one that a case has of its own: contexts that are the reference are no ground truth.
+    A scorer that needs the reference gets one metric for every source, any other scorer only one. The others see a
+    reference only if the case has one of its own, so that retrieved contexts are not taken for the ground truth.
     """
     return [(name, source) for name in names for source in (sources if REFERENCE in needs_of(name) else (REFERENCE,))]
 
@@ -160,9 +167,10 @@ def places(names: Sequence[Named], sources: Sequence[str]) -> list[tuple[Named, 
 def open_metrics(
     names: Sequence[Named], cases: CaseSet, sources: Sequence[str], judges: Judges, cache: ReplyCache | None
 ) -> list[Metric]:
-    """The metrics of scorers (see `check_scorers`), their models loaded. `checked_claims` is opened by its run.
+    """Load the models of these scorers (see `check_scorers`), and return their metrics.
 
-    Raises InputError for a model that cannot be used.
+    `checked_claims` is left out; `run.score` opens it after the others. Raises InputError for a model that cannot be
+    used.
     """
     judge: Backend | None = None
     embedder: Embedder | None = None
@@ -199,7 +207,7 @@ def open_metrics(
             made_by["identity"] = scorer.identity
             label = f"{name}, trial {trial + 1}" if trial else name
             cached = asks if isinstance(asks, CachedBackend) else None
-            if parts is None:  # it is the same in all trials
+            if parts is None:  # the same in all trials
                 parts = plan_parts(scorer, examples[source].values(), asks)
             asked = parts.asked(scorer)
             metrics.append(Metric(label, asked, examples[source], by_key, source, made_by, cached, parts))

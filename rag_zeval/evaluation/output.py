@@ -1,4 +1,4 @@
-"""What `rag-zeval evaluate` shows: before a run what it would ask; after it scores and costs, also as a table."""
+"""Prints what a run of `rag-zeval evaluate` would ask, and its scores and costs. Also writes the scores as CSV."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -60,7 +60,7 @@ def _beginning(text: str) -> str:
 def print_summary(summary: Summary, spending: Spending, thresholds: Mapping[str, float]) -> None:
     """Print the mean of each metric and system, the same by slice, and what the run has cost.
 
-    thresholds: by metric, the score from which on an answer passes.
+    thresholds: for each metric, the worst score with which an answer passes.
     """
     heads = ["metric", "system", "mean", "95% interval", "answers scored", *(["threshold"] if thresholds else [])]
 
@@ -81,9 +81,11 @@ def print_summary(summary: Summary, spending: Spending, thresholds: Mapping[str,
 
 
 def write_scores(path: Path, cases: CaseSet, rows: Iterable[Row], thresholds: Mapping[str, float]) -> None:
-    """Write a CSV file: id, system, slice, question and answer, then each metric's score, empty where there is none,
-    and its status; whether it passes, where its metric has a threshold. Over trials, a score is the mean of those that
-    are there.
+    """Write a CSV file with a row for each answer of each system.
+
+    It has columns for id, system, slice, question and answer. Then follow score and status of each metric, and whether
+    the answer passes if the metric has a threshold. A missing score is an empty cell. With several trials, a score is
+    the mean over those that have one.
     """
     judged = {(one.case, one.system, one.metric): one for one in over_trials(rows)}
     metrics = list(dict.fromkeys(metric for _, _, metric in judged))

@@ -1,4 +1,4 @@
-"""A run of `evaluate`: every case by every metric, a row written as soon as it is there; nothing is done twice."""
+"""A run of `evaluate`: it scores every case by every metric, writes each row at once, and skips finished rows."""
 
 import sys
 from collections import Counter
@@ -29,14 +29,14 @@ from rag_zeval.scoring.spending import Spending
 from rag_zeval.statistics.allocation import allocate
 from rag_zeval.text import content_hash
 
-RETRIED_SHARE = 0.2  # of the cases of a metric: up to so many without a score are judged again in the same run
+RETRIED_SHARE = 0.2  # if at most this share of a metric's cases has no score, the run judges them again
 
 
 @dataclass(frozen=True)
 class EvaluationRun:
-    """What is to be judged: cases, by scorers, each by sources of truth ("reference", "contexts", "truth").
+    """What to judge: cases, by scorers, with kinds of reference (`sources`: "reference", "contexts", "truth").
 
-    known: the ids of all cases that rows may be of, also where only some of them are judged this time.
+    known: the ids of all cases that rows of the result file may belong to, even if this run judges only some of them.
     """
 
     cases: CaseSet
@@ -54,14 +54,15 @@ def plan_run(
     limit: int | None = None,
     sample: int | None = None,
 ) -> EvaluationRun:
-    """The run that judges the answers of these files, each of another system.
+    """Return the run that judges the answers of these files, each of a different system.
 
-    against: as `CaseSet.sources` takes it. sample: so many cases of each file, drawn within slices; limit: the first
-    ones. Raises InputError for files of the same system, and if no case has what a scorer needs.
+    against: as `CaseSet.sources` takes it. sample: how many cases to draw from each file, within slices. limit: how
+    many of these to judge, the first ones. None means all. Raises InputError for files of the same system, and if no
+    case has what a scorer needs.
     """
     systems = Counter(file.system for file in files if file.system is not None)
     for name, count in systems.items():
-        if count > 1:  # a mean over both is nobody's
+        if count > 1:  # a mean over both would describe neither
             old, new = [file.name for file in files if file.system == name][:2]
             raise InputError(f"{old} and {new}: both systems are called '{name}'. Give them names: old={old} new={new}")
     tags = {case.id: case.slice_tag or NO_SLICE for file in reversed(files) for case in file.cases}
@@ -72,9 +73,10 @@ def plan_run(
 
 
 def _drawn(cases: list[Case], tags: Mapping[str, str], limit: int | None, sample: int | None) -> list[Case]:
-    """The same cases of every file that has the same ids: from each slice (`tags`, by id) its share, at least one.
+    """Draw `sample` cases and return the first `limit` of them. Files with the same ids get the same cases.
 
-    They are the first in an order of hashes, so most stay when a set gets more questions.
+    tags: the slice of each id. Each slice gets its share, at least one case; with more slices than `sample`, slices are
+    ignored. The draw takes the first ids in an order of hashes, so most of them stay when a set gets more questions.
     """
     if sample is not None and sample < len(cases):
         ids = sorted({case.id for case in cases}, key=content_hash)
@@ -88,24 +90,28 @@ def _drawn(cases: list[Case], tags: Mapping[str, str], limit: int | None, sample
 
 
 def judged_by(run: EvaluationRun) -> Iterator[str]:
-    """What answers will be judged by, and in how many cases it is there."""
+    """Yield a line for each kind of reference: what it is, and how many cases have it."""
     for source in run.sources:
         there = sum(case.source(source) is not None for case in run.cases.cases)
         yield f"judged by: {NOUNS[source]}, in {there} of {len(run.cases.cases)} cases"
 
 
 def reply_cache(out: Path, scorers: Sequence[Named]) -> Path | None:
-    """The SQLite file beside the result file for the replies, where several scorers ask the same things; else None."""
+    """Return the path of the reply cache, an SQLite file beside the result file; None if no scorer needs one.
+
+    It is for scorers whose family asks a judge the same things several times.
+    """
     return out.with_name(f"{out.name}.replies.sqlite") if any(map(shares_questions, scorers)) else None
 
 
 @contextmanager
 def score(run: EvaluationRun, out: Path, cache: Path | None, spending: Spending) -> Iterator[ResultRows]:
-    """Score what the result file `out` lacks: all rows of this run, metric by metric, in the order of the cases.
+    """Score the rows that the result file `out` lacks, and yield all rows of this run.
 
-    The file belongs to this run until the `with` ends. cache: the SQLite file of replies, if they are kept.
-    Rows without a score are tried again, and asked anew where a cache keeps what could not be read. Where the judge's
-    budget is spent, what costs money is left: `spending` counts those rows.
+    They are ordered metric by metric, each in the order of the cases. The file is locked until the `with` ends. cache:
+    the SQLite file of replies, if they are cached.
+    Rows without a score are retried; a cached reply that could not be read is deleted first. Once the judge's budget is
+    spent, the run skips what costs money; `spending` counts those rows.
     Raises InputError if a row of the file is of another input, model or prompt, and for a model that cannot be used.
     """
     with ReplyCache(cache) if cache is not None else nullcontext() as replies, RowWriter(out) as writer:
@@ -133,9 +139,9 @@ def score(run: EvaluationRun, out: Path, cache: Path | None, spending: Spending)
 
 
 def _retry(run: EvaluationRun, metrics: Sequence[Metric], writer: RowWriter, spending: Spending) -> None:
-    """Count what the rows of the file have cost, and take out those without a score while there is money for a retry.
+    """Count what the rows of the file have cost. Delete those without a score, so that they are retried.
 
-    Of those, kept replies that scoring would read again are dropped: nobody could read them before.
+    Their cached replies are deleted too, because they could not be read. If the budget is spent, nothing is deleted.
     """
     failed = _failed_rows(run, metrics, writer)
     for row in writer.done.values():
@@ -152,9 +158,10 @@ def _retry(run: EvaluationRun, metrics: Sequence[Metric], writer: RowWriter, spe
 
 
 def _to_ask_again(metric: Metric, unscored: Sequence[str], writer: RowWriter, spending: Spending) -> list[str]:
-    """Of examples without a score, those to judge again in the same run: an endpoint's next reply may be another.
+    """Return the ids of examples without a score that the run judges again, because the next reply may be readable.
 
-    Empty if many failed, which is not by chance: asking again would only cost money. Empty if the budget is spent.
+    Empty if many failed: then it is not by chance, and a retry would only cost money. Empty if the budget is spent, if
+    no judge is asked, and for a scorer that scores examples in groups.
     """
     if metric.made_by["model"] is None or metric.scorer.group is not None or spending.unasked:
         return []
@@ -167,7 +174,7 @@ def _to_ask_again(metric: Metric, unscored: Sequence[str], writer: RowWriter, sp
 
 
 def _forget_replies(metric: Metric, examples: Sequence[Example]) -> None:
-    """Drop what a cache keeps of these examples' replies."""
+    """Delete the cached replies about these examples."""
     if metric.cached is not None and examples:
         metric.cached.forgets = True
         list(metric.scorer.score(examples))
@@ -175,7 +182,10 @@ def _forget_replies(metric: Metric, examples: Sequence[Example]) -> None:
 
 
 def _failed_rows(run: EvaluationRun, metrics: Sequence[Metric], writer: RowWriter) -> dict[str, tuple[Metric, Example]]:
-    """The rows without a score that another try may have one for, by id: the metric and example of each."""
+    """Return the metric and example of each row without a score that a retry may give one, by row id.
+
+    Raises InputError if a row of the file does not belong to this run, or if two rows would have the same id.
+    """
     failed = {}
     places = {metric.row_id(key): (metric, of) for metric in metrics for key, of in metric.examples.items()}
     if len(places) < len(metrics) * len(run.cases.keys):
@@ -200,7 +210,11 @@ def _failed_rows(run: EvaluationRun, metrics: Sequence[Metric], writer: RowWrite
 
 
 def _may_score(row: Row, lacking: Sequence[str | None]) -> bool:
-    """Whether an answer failed that has all it needs, and was not read: one that was read has no claims."""
+    """Whether a retry may give a score to an answer of this row.
+
+    True if an answer failed although it lacks nothing, because no readable reply came. An answer that failed with a
+    readable reply makes no claims.
+    """
     trajectory = row["trajectory"] or [None] * len(lacking)
     return any(
         str(status).startswith("failed") and not why and read is None
@@ -210,16 +224,16 @@ def _may_score(row: Row, lacking: Sequence[str | None]) -> bool:
 
 def _check_made_by(row: Row, metric: Metric, example: Example) -> None:
     now = {**metric.made_by, "input_sha256": input_sha256(example, metric.scorer.lacking(example))}
-    if row.get("identity") in metric.scorer.identities:  # some are those of rows judged in parts
+    if row.get("identity") in metric.scorer.identities:  # some belong to rows judged in parts
         now["identity"] = row["identity"]
-    now.pop("model")  # a name; `identity` says what it is
+    now.pop("model")  # only a name; `identity` says which model it is
     if differing := first_difference({name: row.get(name) for name in now}, now):
         hint = of_precision(row.get("identity"), now["identity"])
         raise InputError(f"row {row['id']!r} was made with a different {differing}{hint}")
 
 
 def _of_claims(run: EvaluationRun, metrics: Sequence[Metric], rows: Mapping[str, Row]) -> Iterator[Metric]:
-    """The metrics of `checked_claims`, on the trajectories that the judge gave in its first trial."""
+    """Yield the metrics of `checked_claims`, for the trajectories that the judge wrote in its first trial."""
     checker = open_checker(str(run.judges.claim_checker), False)
     for metric in metrics:
         if metric.scorer.name == JUDGE and metric.made_by["trial"] == 0:

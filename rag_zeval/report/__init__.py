@@ -1,1 +1,1 @@
-"""Reports of result rows: the page that is sent around, and the figures of a paper."""
+"""Reports of result rows: an HTML page to share, and figures for a paper."""

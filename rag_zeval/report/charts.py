@@ -11,18 +11,18 @@ from rag_zeval.report.scores import BINS, Scale, ScoreTable
 from rag_zeval.scoring.summary import Column
 
 DPI = 200
-WIDTH, LINE = 4.2, 0.32  # of a panel, and of a line in it, in inches
+WIDTH, LINE = 4.2, 0.32  # inches: width of a panel, height of a line in it
 LONGEST_NAME = 40  # characters
-SLICES = 30  # drawn at most, of the worst
+SLICES = 30  # most slices that are drawn, the worst ones
 COLOURS = ("#0b5cad", "#d9730d", "#57606a", "#7a5195", "#3f8f4f", "#b23a48")  # of systems; their shapes differ as well
 SHAPES = "osD^vP"
 CHARTS = ("means", "histograms", "slices")  # and the names of their files
 
 
 def write_charts(folder: Path, rows: Iterable[Row]) -> list[Path]:
-    """Write FOLDER/means.png, histograms.png and, where there are slices, slices.png; their paths.
+    """Write means.png, histograms.png and, if there are several slices, slices.png; return their paths.
 
-    Raises InputError where matplotlib is not installed.
+    Raises InputError if matplotlib is not installed.
     """
     with needed("matplotlib", "--figures"):
         from matplotlib.figure import Figure
@@ -36,7 +36,7 @@ def write_charts(folder: Path, rows: Iterable[Row]) -> list[Path]:
         draw(figure, table)
         texts: list[Any] = figure.findobj(Text)
         for text in texts:
-            text.set_parse_math(False)  # a system may be called anything
+            text.set_parse_math(False)  # a system's name may look like a formula
         image = io.BytesIO()
         figure.savefig(image, format="png", dpi=DPI, metadata={"Software": None})
         paths.append(folder / f"{name}.png")
@@ -45,7 +45,7 @@ def write_charts(folder: Path, rows: Iterable[Row]) -> list[Path]:
 
 
 def _means(figure: Any, table: ScoreTable) -> None:
-    """A panel for each metric, a line for each system."""
+    """Draw a panel for each metric, with a line for each system."""
     panels = _panels(figure, 1, len(table.metrics), LINE * len(table.systems) + 0.9)[0]
     for ax, metric in zip(panels, table.metrics, strict=True):
         columns = [table.column(metric, system) for system in table.systems]
@@ -55,7 +55,7 @@ def _means(figure: Any, table: ScoreTable) -> None:
 
 
 def _histograms(figure: Any, table: ScoreTable) -> None:
-    """A row of panels for each metric, one for each system."""
+    """Draw a row of panels for each metric, with a panel for each system."""
     panels = _panels(figure, len(table.metrics), len(table.systems), 1.9)
     for of_metric, metric in zip(panels, table.metrics, strict=True):
         scale = table.scale(metric)
@@ -72,7 +72,7 @@ def _histograms(figure: Any, table: ScoreTable) -> None:
 
 
 def _slices(figure: Any, table: ScoreTable) -> None:
-    """A panel for each metric, a line for each slice, the worst on top, in it a point for each system."""
+    """Draw a panel for each metric, with a line for each slice, the worst on top. A line has a point per system."""
     by_metric = [table.worst_slices(metric)[:SLICES] for metric in table.metrics]
     height = LINE * max(map(len, by_metric)) * max(1.0, len(table.systems) / 2) + 1.2
     panels = _panels(figure, 1, len(table.metrics), height)[0]
@@ -100,7 +100,7 @@ def _panels(figure: Any, rows: int, columns: int, height: float) -> Any:
 
 
 def _estimates(ax: Any, columns: Sequence[Column | None], colour: str, shape: str, offset: float) -> None:
-    """Means with their intervals, from the top down."""
+    """Draw means with their intervals, from top to bottom."""
     for at, of in enumerate(columns):
         if of and of.mean is not None:
             ax.plot(of.ci or [of.mean] * 2, [at + offset] * 2, color=colour, linewidth=1.6)
@@ -116,7 +116,7 @@ def _lines(ax: Any, title: str, labels: Sequence[str], scale: Scale) -> None:
 
 
 def _counts(columns: Sequence[Column | None]) -> str:
-    """Of the systems' scores, one number where they are the same."""
+    """Return the systems' numbers of scores. Equal numbers are listed once."""
     return ", ".join(dict.fromkeys(str(of.scored) for of in columns if of))
 
 

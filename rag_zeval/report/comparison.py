@@ -1,4 +1,7 @@
-"""The HTML page of a comparison: one file, no outside assets, the answers that changed most side by side."""
+"""The HTML page of a comparison: one file, without outside assets.
+
+It shows the answers that changed most side by side.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,11 +15,14 @@ from rag_zeval.report.judgement import judged
 from rag_zeval.results import Judged
 from rag_zeval.templates import TEMPLATES, templates
 
-SHOWN = 10  # questions that got worse, and as many that got better
+SHOWN = 10  # most questions shown that got worse, and as many that got better
 
 
 def write_page(path: Path, names: Sequence[str], comparisons: Sequence[Comparison]) -> None:
-    """Write the page of the comparisons of two sides, by their names. All text in it is escaped."""
+    """Write the page of the comparisons of two sides.
+
+    names: the names of the sides. All text in the page is escaped.
+    """
     page = (
         templates(TEMPLATES)
         .get_template("comparison.html")
@@ -45,7 +51,7 @@ def _changed(changed: Changed) -> dict[str, Any]:
 
 
 def _answer(of: Judged) -> dict[str, Any]:
-    """The answer as a report shows it, with its score, its claims and what it was judged by."""
+    """Return an answer as the page shows it, with its score, its claims and the texts it was judged by."""
     example = Example(of.case, of.question, of.reference, (of.answer,))
     trajectory = [{"atomic_claims": of.claims}] if of.claims else None
     shown = judged(example, {"trajectory": trajectory, "scores": [of.score]})

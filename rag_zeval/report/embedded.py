@@ -1,4 +1,7 @@
-"""Result rows as the page holds them: JSON that no text can leave, each text once, quotes by their place."""
+"""Result rows as JSON inside the report page.
+
+No text can end the JSON early. Each text is stored once, and a quote by its place in the reference.
+"""
 
 import hashlib
 import json
@@ -13,12 +16,12 @@ from rag_zeval.report.scores import ScoreTable
 from rag_zeval.results import sources
 from rag_zeval.scoring.summary import slice_of
 
-ASTRAL = re.compile("[\U00010000-\U0010ffff]")  # characters that are two units of UTF-16
-ESCAPED = "<>&\u2028\u2029"  # what could end the element that the JSON stands in, or a line of a script
+ASTRAL = re.compile("[\U00010000-\U0010ffff]")  # characters that take two units of UTF-16
+ESCAPED = "<>&\u2028\u2029"  # could end the HTML element around the JSON, or a line of a script
 
 
 def embedded_json(value: Any) -> str:
-    """The value as JSON that may stand in any HTML element. Raises ValueError for NaN and infinities."""
+    """Return the value as JSON that is safe in any HTML element. Raises ValueError for NaN and infinities."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for char in ESCAPED:
         text = text.replace(char, f"\\u{ord(char):04x}")
@@ -26,11 +29,12 @@ def embedded_json(value: Any) -> str:
 
 
 def embedded_rows(rows: Iterable[Row], table: ScoreTable) -> Iterator[str]:
-    """The object that report.js reads, in pieces: one for each row.
+    """Yield the JSON object that report.js reads, piece by piece: its head, each row, and its end.
 
-    "metrics" are objects with a name and a scale, "systems" and "slices" names. Rows name those, and all texts, by
-    number: a text stands in "new" of the first row that has it, and texts are numbered as they come. "sources" are
-    pairs of a name and a text, what the row was judged by; quotes stand in the first.
+    "metrics" are objects with a name and a scale; "systems" and "slices" are names. Rows refer to these by index. They
+    refer to texts by number too: a text is in "new" of the first row that has it, and texts are numbered in the order
+    of their first appearance. "sources" are pairs of a name and a text, by which the row was judged. Quotes refer to
+    the first source.
     """
     numbers = {
         "metric": {name: at for at, name in enumerate(table.metrics)},
@@ -67,7 +71,7 @@ def embedded_rows(rows: Iterable[Row], table: ScoreTable) -> Iterator[str]:
 
 
 def _number(text: str, texts: dict[bytes, int], new: list[str]) -> int:
-    """The text's number; one that has not come before is put into `new`."""
+    """Return the text's number. A text without a number gets the next one and is added to `new`."""
     key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
     if key not in texts:
         texts[key] = len(texts)
@@ -76,10 +80,10 @@ def _number(text: str, texts: dict[bytes, int], new: list[str]) -> int:
 
 
 def _claims(row: Row) -> list[list[Row] | None]:
-    """The claims of each answer; a quote has its place in the reference or, if it stands nowhere, how much of it does.
+    """Return the claims of each answer with their quotes; None for an answer without a trajectory.
 
-    A place is the first one, from and up to a unit of UTF-16, as JavaScript counts. "share" is None where the quote
-    was not looked for (see `find_quotes`).
+    A quote that is in the reference has "at", its first place: start and end in units of UTF-16, as JavaScript counts.
+    Any other quote has "share", how verbatim it is (see `Quoted`). It is None if the quote was not searched.
     """
     trajectory = row["trajectory"]
     if trajectory is None:
@@ -109,7 +113,7 @@ def _claim(claim: Row, quoted: Quoted, astral: list[int]) -> Row:
 
 
 def _cost(row: Row) -> str:
-    """What the row cost, in words."""
+    """Say in words what the row cost. Empty if there was neither a call nor a cache hit."""
     tokens = [f"{row[name]} tokens {way}" for name, way in (("prompt_tokens", "in"), ("completion_tokens", "out"))
               if row[name]]  # fmt: skip
     pieces = len(row["parts"].get("pieces", ()))

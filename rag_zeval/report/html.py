@@ -1,4 +1,7 @@
-"""The page: one file that opens anywhere, without a server, a network or a library; figures above, every case below."""
+"""The report page: one HTML file that opens anywhere, without a server, a network or a library.
+
+Figures are at the top, and every case is below.
+"""
 
 import base64
 import hashlib
@@ -14,7 +17,7 @@ from rag_zeval.templates import TEMPLATES, templates
 
 
 class CorrectedTable(NamedTuple):
-    """The mean scores of a metric, corrected by people's labels: a table, and what to say below it."""
+    """A table of the mean scores of a metric, corrected by human labels, with notes to print below it."""
 
     metric: str
     heads: Sequence[str]
@@ -23,10 +26,10 @@ class CorrectedTable(NamedTuple):
 
 
 def write_report(path: str | Path, rows: Iterable[Row], corrected: Sequence[CorrectedTable] = ()) -> None:
-    """Write the page of result rows (see rag_zeval.results), of any number of metrics, systems and trials.
+    """Write the page of result rows (see `rag_zeval.results`), of any number of metrics, systems and trials.
 
-    `rows` is gone through twice, a row at a time. The file is replaced in one step. All text of the rows is data: it is
-    escaped, the page may run no script but its own, and it may load nothing.
+    It iterates over `rows` three times, a row at a time, so `rows` must not be an iterator. The file is replaced in one
+    step. All text of the rows is escaped. The page runs no script but its own, and loads nothing.
     """
     from markupsafe import Markup
 
@@ -50,5 +53,5 @@ def write_report(path: str | Path, rows: Iterable[Row], corrected: Sequence[Corr
 
 
 def _csp_hash(text: str) -> str:
-    """How a Content-Security-Policy names an element of the page by what it holds."""
+    """Return the hash by which a Content-Security-Policy allows an element of the page with this text."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -8,10 +8,10 @@ from rag_zeval.judge.quotes import Quoted, find_quotes
 
 
 def judged(example: Example, row: Mapping[str, Any]) -> dict[str, Any]:
-    """What a template shows of an example and a row with its "trajectory" and "scores".
+    """Return what a template shows of an example and a row with its "trajectory" and "scores".
 
-    answers: text, score and claims, each claim with its quotes and how far they are verbatim; reference: its pieces
-    `(text, is quoted)`, for one time through.
+    answers: text, score and claims of each; a claim has its quotes, with how verbatim they are. reference: an iterator
+    over its pieces `(text, is_quoted)`, which can be used once.
     """
     candidates = row["trajectory"] or [None] * len(example.answers)
     claims = [candidate["atomic_claims"] if candidate else [] for candidate in candidates]

@@ -1,4 +1,4 @@
-"""Which metrics tell something, as tables: in the terminal, on a page, as CSV."""
+"""Tables that show which metrics are informative: for the terminal, as an HTML page and as CSV."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from rag_zeval.files import write_chunks, write_text
 from rag_zeval.templates import TEMPLATES, templates
 from rag_zeval.text import with_interval
 
-NOTHING = "-"  # for a number that there is not
+NOTHING = "-"  # shown for a missing number
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Validity:
-    """All findings. of_metrics: by metric; pairs: of each two metrics; judges: of each two judges of a metric;
-    weights: of `ccrs_ac`, by the weight of its exact match.
+    """All findings about the metrics of result files.
+
+    of_metrics: by metric. pairs: one for each pair of metrics. judges: those of each pair of judges of one metric.
+    weights: findings about `ccrs_ac`, by the weight of its exact match.
     """
 
     of_metrics: Mapping[str, Sequence[Finding]]
@@ -35,7 +37,7 @@ class Validity:
     weights: Mapping[float, Sequence[Finding]]
 
     def tables(self) -> Iterator[Table]:
-        """The tables, without those of which there is nothing."""
+        """Yield the tables that have findings."""
         heads = ("answers", "mean", "at the best value", "pairs of systems told apart")
         yield Table(
             "Each metric",
@@ -95,7 +97,7 @@ class Validity:
             )
 
     def rows(self) -> Iterator[Sequence[str]]:
-        """All findings as cells, under COLUMNS."""
+        """Yield each finding as a row of cells, in the order of COLUMNS."""
         of_weights = ((f" λ={weight:g}", found) for weight, found in self.weights.items())
         groups = [("", found) for found in (*self.of_metrics.values(), self.pairs, *self.judges)]
         for suffix, one in ((suffix, one) for suffix, found in (*groups, *of_weights) for one in found):
@@ -116,7 +118,7 @@ def _tau(value: float | None) -> str:
 
 
 def _cells(found: Sequence[Finding]) -> list[str]:
-    """The number of answers, the mean, the share at the best value, and the pairs of systems told apart."""
+    """Return the cells of one metric: answers, mean, share at the best value, and pairs of systems told apart."""
     by_kind = {one.what: one for one in found}
     apart = by_kind.get(APART)
     told = NOTHING if apart is None else f"{round((apart.value or 0) * apart.n)} of {apart.n}"

@@ -1,4 +1,4 @@
-"""The figures of a report: the columns of a summary by metric, system and slice, and the axis they are drawn on."""
+"""The data of a report's figures: summary columns by metric, system and slice, and the axis of each metric."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -15,22 +15,22 @@ LEVELS = 5  # colours of scores, from orange to blue
 
 @dataclass(frozen=True)
 class Scale:
-    """The axis of a metric: from 0 to 1, or further where scores lie outside; and which end is the better one."""
+    """The axis of a metric: from 0 to 1, or longer if scores lie outside. It also says which end is better."""
 
     low: float
     high: float
     lower_is_better: bool
 
     def share(self, value: float) -> float:
-        """Where a value lies on the axis, in [0, 1]."""
+        """Return where a value lies on the axis, in [0, 1]."""
         return (value - self.low) / (self.high - self.low)
 
     def level(self, share: float) -> int:
-        """The colour at a place on the axis: from 0, the worst, to LEVELS - 1."""
+        """Return the colour of a place on the axis, from 0 (worst) to LEVELS - 1. share: the place, in [0, 1]."""
         return min(LEVELS - 1, int((1 - share if self.lower_is_better else share) * LEVELS))
 
     def histogram(self, scores: Sequence[float]) -> list[int]:
-        """How many scores lie in each of BINS equal parts of the axis; the last part holds its end."""
+        """Count the scores in each of BINS equal parts of the axis. The last part includes the end of the axis."""
         counts = [0] * BINS
         for score in scores:
             counts[min(BINS - 1, int(self.share(score) * BINS))] += 1
@@ -38,10 +38,10 @@ class Scale:
 
 
 class ScoreTable:
-    """The summary of result rows, to be looked up.
+    """The summary of result rows, for look-ups by metric, system and slice.
 
-    metrics, systems, slices: in the order in which they come; made_by: the judges and how they were asked.
-    Goes through the rows twice, and keeps none.
+    cases: number of cases. metrics, systems, slices: names in the order of their first appearance. made_by: the judges
+    and how they were asked. It iterates over the rows twice, and keeps none.
     """
 
     def __init__(self, rows: Iterable[Row]):
@@ -60,7 +60,11 @@ class ScoreTable:
         self.systems = list(dict.fromkeys(column.system for column in self.summary.columns))
 
     def column(self, metric: str, system: str, slice_tag: str | None = None) -> Column | None:
-        """Of all cases, or those of a slice; None where the metric was asked about no answer of the system."""
+        """Return the column of all cases or of a slice.
+
+        None if the metric was not asked about any such answer of the system. If there is only one slice, it has no
+        column of its own.
+        """
         return self._columns.get((metric, system, slice_tag))
 
     def scale(self, metric: str) -> Scale:
@@ -68,7 +72,7 @@ class ScoreTable:
         return Scale(min([0.0, *scores]), max([1.0, *scores]), lower_is_better(metric))
 
     def worst_slices(self, metric: str) -> list[tuple[str, list[Column | None]]]:
-        """Each slice with the columns of all systems, that with the worst mean first, those without any last."""
+        """Return each slice with the columns of all systems: by their worst mean, those without a mean last."""
         slices = [(tag, [self.column(metric, system, tag) for system in self.systems]) for tag in self.slices]
         sign = -1 if lower_is_better(metric) else 1
 
