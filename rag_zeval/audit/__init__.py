@@ -1,1 +1,1 @@
-"""The judge against people: what they are asked to label, and how far both agree."""
+"""Audits of a judge: draws rows for people to label, and measures how far the judge and people agree."""

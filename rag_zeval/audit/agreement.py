@@ -1,4 +1,4 @@
-"""How far two raters agree on rows drawn with known probabilities: statistics with 95% bootstrap intervals."""
+"""Statistics of how far two raters agree on rows drawn with known probabilities, with 95% bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Ratings:
-    """What two raters, the judge first, say of the same rows.
+    """The values that two raters give to the same rows. The judge is the first rater.
 
-    first, second: (rows,) values in [0, 1]. weights: (rows,) how many rows of the population each stands for, the
-    inverse of its probability of being drawn. cases: what each row belongs to; rows of a case are not independent.
-    levels: into how many classes of equal distance tables sort the values, by the nearest.
+    first, second: (rows,) values in [0, 1]. weights: (rows,) how many rows of the population each row stands for. This
+    is the inverse of its probability of being drawn. cases: the case of each row; rows of one case are not independent.
+    levels: number of classes in the tables. They are equally spaced from 0 to 1, and a value goes to the nearest.
     """
 
     first: Floats
@@ -37,32 +37,35 @@ class Ratings:
     levels: int = 2
 
     def only(self, keep: Mask) -> Ratings:
-        """The rows that are kept."""
+        """Return the ratings of the kept rows."""
         cases = [case for case, kept in zip(self.cases, keep, strict=True) if kept]
         return dataclasses.replace(
             self, first=self.first[keep], second=self.second[keep], weights=self.weights[keep], cases=cases
         )
 
     def classes(self, threshold: float) -> Ratings:
-        """The same with two classes: values of at least `threshold`, and those below."""
+        """Return the ratings in two classes: 1 for values of at least `threshold`, 0 for those below."""
         first, second = (values >= threshold for values in (self.first, self.second))
         return dataclasses.replace(self, first=first.astype(float), second=second.astype(float), levels=2)
 
     def tables(self, times: Floats) -> Floats:
-        """(draws, levels, levels): the sum of `times` (draws, rows) over the rows of each pair of classes."""
+        """Sum `times` (draws, rows) over the rows of each pair of classes: (draws, levels, levels)."""
         top = self.levels - 1
         first, second = (np.floor(values * top + 0.5).astype(int) for values in (self.first, self.second))
         return _tables(first, second, (self.levels, self.levels), times)
 
     def confusion(self) -> list[list[int]]:
-        """For each class of the first rater, the weight, rounded, of the rows that the second puts into each class."""
+        """Return, for each class of the first rater, the rounded weight of the rows in each class of the second."""
         [table] = self.tables(self.weights[None])
         return [[round(weight) for weight in row] for row in table]
 
 
 @dataclass(frozen=True)
 class Statistic:
-    """A statistic of n rows; its value is None where undefined, and its 95% interval also with fewer than two cases."""
+    """A statistic of n rows with its 95% interval.
+
+    Both are None if the value is undefined. The interval is also None if there are fewer than two cases.
+    """
 
     value: float | None
     interval: tuple[float, float] | None
@@ -73,42 +76,45 @@ class Statistic:
         return with_interval(self.value, low, high, none="undefined")
 
 
-Measure = Callable[[Ratings, Floats], Floats]  # its value for each draw: the rows' weights are (draws, rows)
+Measure = Callable[[Ratings, Floats], Floats]  # (ratings, weights (draws, rows)) -> its value (draws,)
 
 
 def share_first(ratings: Ratings, times: Floats) -> Floats:
-    """The mean of the first rater's values."""
+    """Return the mean of the first rater's values."""
     return times @ ratings.first / times.sum(1)
 
 
 def share_second(ratings: Ratings, times: Floats) -> Floats:
-    """The mean of the second rater's values."""
+    """Return the mean of the second rater's values."""
     return times @ ratings.second / times.sum(1)
 
 
 def raw_agreement(ratings: Ratings, times: Floats) -> Floats:
-    """The share of rows that both put into the same class."""
+    """Return the share of rows that both raters put into the same class."""
     tables = ratings.tables(times)
     return np.trace(tables, axis1=1, axis2=2) / tables.sum((1, 2))
 
 
 def kappa(ratings: Ratings, times: Floats) -> Floats:
-    """Cohen's kappa: 1 - disagreement seen / disagreement by chance (Cohen 1960, Educ. Psychol. Meas. 20, 37-46)."""
+    """Return Cohen's kappa: 1 - observed / chance disagreement (Cohen 1960, Educ. Psychol. Meas. 20, 37-46)."""
     return _kappa(ratings.tables(times), power=0)
 
 
 def linear_kappa(ratings: Ratings, times: Floats) -> Floats:
-    """Weighted kappa: a disagreement costs as much as it is steps wide (Cohen 1968, Psychol. Bull. 70, 213-220)."""
+    """Return weighted kappa: a disagreement by n classes costs n (Cohen 1968, Psychol. Bull. 70, 213-220)."""
     return _kappa(ratings.tables(times), power=1)
 
 
 def quadratic_kappa(ratings: Ratings, times: Floats) -> Floats:
-    """Weighted kappa: a disagreement costs the square of its steps."""
+    """Return weighted kappa: a disagreement by n classes costs n squared."""
     return _kappa(ratings.tables(times), power=2)
 
 
 def _kappa(tables: Floats, power: int) -> Floats:
-    """The kappas (draws,) of the tables (draws, k, k); a cell costs steps ** power, for 0: 1 off the diagonal."""
+    """Return the kappas (draws,) of the tables (draws, k, k).
+
+    A cell costs its distance from the diagonal to the given power. With power 0 it costs 1, and 0 on the diagonal.
+    """
     classes = np.arange(tables.shape[1])
     steps = np.abs(classes[:, None] - classes)
     cost = np.where(steps == 0, 0.0, steps.astype(float) ** power)
@@ -118,18 +124,18 @@ def _kappa(tables: Floats, power: int) -> Floats:
 
 
 def balanced_accuracy(ratings: Ratings, times: Floats) -> Floats:
-    """The mean, over the second rater's classes, of the share that the first puts into the same class."""
+    """Return the share of each class of the second rater that the first rater puts there too, averaged over classes."""
     tables = ratings.tables(times)
     return np.stack([_share_alike(tables, second) for second in range(tables.shape[1])]).mean(0)
 
 
 def sensitivity(ratings: Ratings, times: Floats) -> Floats:
-    """Of the rows that the second rater puts into the upper of two classes, the share that the first does too."""
+    """Return the share of the second rater's upper class (of two) that the first rater puts there too."""
     return _share_alike(ratings.tables(times), 1)
 
 
 def specificity(ratings: Ratings, times: Floats) -> Floats:
-    """The same of the lower class."""
+    """Return the share of the second rater's lower class (of two) that the first rater puts there too."""
     return _share_alike(ratings.tables(times), 0)
 
 
@@ -139,9 +145,9 @@ def _share_alike(tables: Floats, second: int) -> Floats:
 
 
 def kendall(ratings: Ratings, times: Floats) -> Floats:
-    """Kendall's tau-b of the values as they are (Kendall 1945, Biometrika 33, 239-251)."""
+    """Return Kendall's tau-b of the values, not of their classes (Kendall 1945, Biometrika 33, 239-251)."""
     tables = _tables_of_values(ratings, times)
-    above = np.cumsum(tables, axis=1) - tables  # in each column, the rows of the table above a cell
+    above = np.cumsum(tables, axis=1) - tables  # for each cell, the weight above it in its column
     left = np.cumsum(above, axis=2) - above
     right = above.sum(2, keepdims=True) - above - left
     sides = (tables.sum(2), tables.sum(1))
@@ -151,10 +157,13 @@ def kendall(ratings: Ratings, times: Floats) -> Floats:
 
 
 def spearman(ratings: Ratings, times: Floats) -> Floats:
-    """Spearman's rho of the values as they are: Pearson's r of their mid-ranks (Spearman 1904, Am. J. Psychol. 15)."""
+    """Return Spearman's rho of the values, not of their classes: Pearson's r of their mid-ranks.
+
+    Source: Spearman 1904, Am. J. Psychol. 15.
+    """
     tables = _tables_of_values(ratings, times)
     sides = (tables.sum(2), tables.sum(1))
-    # the mid-rank of each value, minus the mean of all: what lies below it and half of its own, minus half of all
+    # mid-rank of each value (weight below it + half of its own weight) minus the mean mid-rank (half of all weight)
     first, second = (np.cumsum(side, axis=1) - side / 2 - side.sum(1, keepdims=True) / 2 for side in sides)
     spreads = [(side * ranks**2).sum(1) for side, ranks in zip(sides, (first, second), strict=True)]
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -162,7 +171,7 @@ def spearman(ratings: Ratings, times: Floats) -> Floats:
 
 
 def _tables_of_values(ratings: Ratings, times: Floats) -> Floats:
-    """As `Ratings.tables`, with a class for each value that there is, in rising order."""
+    """Sum `times` as `Ratings.tables` does, with a class for each distinct value, in ascending order."""
     (first, of_first), (second, of_second) = (
         np.unique(values, return_inverse=True) for values in (ratings.first, ratings.second)
     )
@@ -176,25 +185,29 @@ def _tables(first: Ints, second: Ints, shape: tuple[int, int], times: Floats) ->
 
 
 def estimate(measure: Measure, ratings: Ratings) -> Statistic:
-    """The measure with its 95% interval, from RESAMPLES bootstrap draws of whole cases.
+    """Return the measure with its 95% interval, from RESAMPLES bootstrap draws of whole cases.
 
-    The interval is Hesterberg's expanded percentile one (2015, The American Statistician 69, 371-386),
-    whose levels are those of Student's t with cases - 1 degrees of freedom. Each draw also gets a row of average
-    weight, spread at random over the cells of the table (Perks' prior, 1947, J. Inst. Actuaries 73, 285-334, in Rubin's
-    Bayesian bootstrap, 1981, Annals of Statistics 9, 130-134): where few rows disagree, or none, draws of the rows
-    alone would give an interval far too short, or a point. Coverage: `python -m experiments.kappa_intervals`.
+    The interval is Hesterberg's expanded percentile interval (2015, The American Statistician 69, 371-386). Its levels
+    are those of Student's t with cases - 1 degrees of freedom. Each draw also gets an added row of average weight,
+    spread at random over the cells of the table. This is Perks' prior (1947, J. Inst. Actuaries 73, 285-334) in Rubin's
+    Bayesian bootstrap (1981, Annals of Statistics 9, 130-134). Without it, the interval would be far too short, or a
+    single point, if few or no rows disagree. To check the coverage: `python -m experiments.kappa_intervals`.
     """
     value = float(measure(ratings, ratings.weights[None])[0])
     if math.isnan(value):
         return Statistic(None, None, len(ratings.first))
     bounds = _bounds(measure(*_draws(ratings)), ratings)
-    # that row moves the draws: what was seen belongs to the interval even where nobody disagrees
+    # the added row moves the draws, so the observed value may lie outside of them: widen the interval to include it
     around = (min(bounds[0], value), max(bounds[1], value)) if bounds else None
     return Statistic(value, around, len(ratings.first))
 
 
 def difference(measure: Measure, ratings: Ratings, other: Ratings) -> Statistic:
-    """The measure of `ratings` minus that of `other`, both of the same rows and drawn together; as `estimate`."""
+    """Return the measure of `ratings` minus that of `other`, with its 95% interval.
+
+    Both must be of the same rows, which are resampled together. The draws are those of `estimate`. Unlike there, the
+    interval is not widened to include the value.
+    """
     apart = float((measure(ratings, ratings.weights[None]) - measure(other, other.weights[None]))[0])
     if math.isnan(apart):
         return Statistic(None, None, len(ratings.first))
@@ -202,10 +215,10 @@ def difference(measure: Measure, ratings: Ratings, other: Ratings) -> Statistic:
 
 
 def _draws(ratings: Ratings) -> tuple[Ratings, Floats]:
-    """The ratings with a row for each cell of the table at the end, and their weights (draws, rows) in each draw."""
+    """Return the ratings, followed by a row for each cell of the table, and the weights (draws, rows) of both."""
     k, values = ratings.levels, np.linspace(0, 1, ratings.levels)
     cases, of_row = np.unique(np.array(ratings.cases), return_inverse=True)
-    # rows of a case with the same two values are one of their weight: thousands of grades become a few hundred rows
+    # merge rows of a case with the same two values, adding their weights: thousands of grades become a few hundred rows
     kinds, of_kind = np.unique(np.stack([of_row, ratings.first, ratings.second]), axis=1, return_inverse=True)
     weights = np.bincount(of_kind.ravel(), ratings.weights)
     times = multiplicities(len(cases), RESAMPLES, SEED)[:, kinds[0].astype(int)] * weights

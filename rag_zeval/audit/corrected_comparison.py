@@ -1,4 +1,4 @@
-"""A comparison by the scores that people would have given, estimated from labelled sheets of both sides."""
+"""Compares two sides by the scores that people would give, estimated from labelled sheets of both sides."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +29,10 @@ class LabelledSheet:
 
 
 def read_sheet(path: Path) -> LabelledSheet:
-    """Raises InputError as `read_plan` and `read_labels`, and for a sheet without a label."""
+    """Read a labelled sheet and its plan.
+
+    Raises InputError as `read_plan` and `read_labels` do, and for a sheet without any label.
+    """
     plan = read_plan(path)
     labels = read_labels(path, plan)
     if not labels:
@@ -40,11 +43,12 @@ def read_sheet(path: Path) -> LabelledSheet:
 def correct(
     comparisons: Sequence[Comparison], sides: Sequence[Side], sheets: Sequence[LabelledSheet]
 ) -> list[Comparison]:
-    """The comparisons of two sides, those of the sheets' metrics with `corrected` filled.
+    """Return the comparisons of two sides, with `corrected` filled for each metric that the sheets have labels of.
 
-    Each side of such a metric needs one sheet; a sheet that was drawn from a file of both systems serves both. Raises
-    InputError for a metric that has labels of one side only, and for a sheet of neither side. Labels of one side would
-    have to lend the other the judge's errors, and the difference would be the judge's again, times its power.
+    Such a metric needs one sheet for each side. A sheet that was drawn from a file of both systems serves both. Raises
+    InputError for a metric with labels of one side only, for two sheets of one side and metric, and for a sheet of
+    neither side. With labels of one side only, we would have to assume the same judge errors on the other side. Then
+    the corrected difference would only be the judge's own, times its power (see `best_power`).
     """
     used: set[Path] = set()
     found = []
@@ -68,9 +72,9 @@ def correct(
 def corrected_means(
     side: Side, metrics: Iterable[str], sheets: Sequence[LabelledSheet]
 ) -> dict[str, BootstrapEstimate]:
-    """The means that people would give to one side, of those metrics that a sheet has labels of.
+    """Return the mean that people would give to one side, by metric, for the metrics that a sheet has labels of.
 
-    Raises InputError for a sheet with too few labels.
+    Raises InputError for a sheet with too few labels, and for two sheets of this side with the same metric.
     """
     found = {}
     for metric in metrics:
@@ -84,12 +88,15 @@ def corrected_means(
 
 
 def _sheet_of(side: Side, metric: str, sheets: Sequence[LabelledSheet]) -> tuple[list[Item], LabelledSheet] | None:
-    """The side's items that people could label, and the sheet with labels of some."""
+    """Return the side's items that people could label, and the sheet that has labels of some of them.
+
+    None if there is no such sheet. Raises InputError if there are several.
+    """
     found = []
     for sheet in sheets:
         if sheet.plan.metric == metric:
             items = [
-                replace(item, case=case)  # as the other side calls it
+                replace(item, case=case)  # the id by which the sides are paired
                 for case, judged in side.judged[metric].items()
                 for item in items_of(judged, sheet.plan.unit)
             ]

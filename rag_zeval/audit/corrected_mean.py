@@ -1,7 +1,7 @@
-"""The mean that people would have given to all rows, estimated from a judge's scores and people's labels of a few.
+"""Estimates the mean that people would give to all rows, from the judge's scores and people's labels of a few.
 
-A judge that errs in a tenth of its verdicts gives a mean that is off by up to ten points. The labels of a sample show
-by how much, and the judge's scores of all rows make the estimate more precise than the labels alone.
+If a tenth of a judge's verdicts are wrong, its mean is off by up to ten points. The labels of a sample show by how
+much. The judge's scores of all rows make the estimate more precise than the labels alone.
 """
 
 from collections import Counter
@@ -16,9 +16,9 @@ from rag_zeval.audit.sheet import Item, Label
 from rag_zeval.errors import needed
 from rag_zeval.statistics.weighted_correlations import Floats
 
-# One added row for each pair of judge's score and label, each of average weight: few labels hold few of the judge's
-# errors, and intervals from the labels alone would then be too narrow. Grades lie closer together than 0 and 1; added
-# rows as close as they would hide a grade that is seldom given.
+# Rows added to the labelled ones: one for each pair of a score and a label of 0 or 1, each of average weight. A few
+# labels show few of the judge's errors, so intervals without these rows would be too narrow. Grades lie closer together
+# than 0 and 1, but the added rows are the same for them: rows as close together would hide a rare grade.
 ADDED_SCORES, ADDED_LABELS = np.array([0.0, 1.0, 0.0, 1.0]), np.array([0.0, 0.0, 1.0, 1.0])
 ROUNDING = 1e-9
 
@@ -28,12 +28,12 @@ class LabelledSample:
     """The judge's scores of all rows, and people's labels of a random sample of them.
 
     Attributes:
-        scores: (rows,) the judge's, from 0 to 1.
-        shares: (rows,) how much each row counts in the mean: of a claim, 1 / the number of claims in its answer.
-        cases: (rows,) what each row belongs to; rows of a case are not independent.
-        drawn: (labels,) the places in `scores` of the rows that have a label.
-        labels: (labels,) people's, from 0 to 1.
-        weights: (labels,) how many rows each labelled one stands for.
+        scores: (rows,) the judge's scores, from 0 to 1.
+        shares: (rows,) weight of each row in the mean. For a claim it is 1 / the number of claims in its answer.
+        cases: (rows,) the case of each row; rows of one case are not independent.
+        drawn: (labels,) the indices in `scores` of the rows that have a label.
+        labels: (labels,) people's labels, from 0 to 1.
+        weights: (labels,) how many rows each labelled row stands for.
     """
 
     scores: Floats
@@ -45,15 +45,15 @@ class LabelledSample:
 
     @property
     def judge_mean(self) -> float:
-        """The mean of the judge's scores of all rows."""
+        """The mean of the judge's scores over all rows, weighted by their shares."""
         return float(self.scores @ self.shares / self.shares.sum())
 
 
 def labelled_sample(items: Sequence[Item], labels: Mapping[str, Label]) -> LabelledSample | None:
-    """All items that a sheet was drawn from, with the labels of some by their ids; None if none of them has one.
+    """Combine all items that a sheet was drawn from with the labels of some, by item id; None if no item has a label.
 
-    A label stands for as many items as its stratum has for each label, unless it says for how many. So a row that is
-    left empty takes nothing from its stratum, and `items` may be a part of those drawn from, such as one system's.
+    A label stands for (items of its stratum / labels of its stratum) items, unless its `stands_for` gives the number.
+    So empty rows do not bias the result. `items` may also be a part of the items drawn from, such as one system's.
     """
     drawn = [at for at, item in enumerate(items) if item.id in labels]
     if not drawn:
@@ -73,26 +73,27 @@ def labelled_sample(items: Sequence[Item], labels: Mapping[str, Label]) -> Label
 
 
 def corrected_mean(sample: LabelledSample) -> Statistic:
-    """The mean of the labels that all rows would have, with its 95% interval.
+    """Estimate the mean of the labels that all rows would have, with its 95% interval.
 
     Prediction-powered inference: power x the judge's mean of all rows + the mean of (label - power x score) of the
-    labelled ones (Angelopoulos et al. 2023, Science 382, 669-674), with the power that gives the least variance
-    (PPI++, arXiv 2311.01453). The interval holds whatever the judge's errors are; the better the judge, the narrower.
-    Its coverage: `python -m experiments.corrected_coverage`.
+    labelled rows (Angelopoulos et al. 2023, Science 382, 669-674). The power is the one with the least variance (PPI++,
+    arXiv 2311.01453). The interval is valid for any judge, and narrower for a better one. To check its coverage:
+    `python -m experiments.corrected_coverage`.
     """
     return mean_of_labels(sample, best_power(sample))
 
 
 def labels_alone(sample: LabelledSample) -> Statistic:
-    """The same without the judge: the weighted mean of the labels, with its 95% interval."""
+    """Estimate the same mean without the judge: the weighted mean of the labels, with its 95% interval."""
     return mean_of_labels(sample, 0.0)
 
 
 @dataclass(frozen=True)
 class ErrorRates:
-    """How often a judge recognises what people call true (`sensitivity`) and false (`specificity`), from 0 to 1.
+    """A judge's sensitivity and specificity, from 0 to 1.
 
-    `mean`: the share of true claims that these two imply, with its 95% interval.
+    sensitivity: the share of the claims called true by people that the judge accepts. specificity: the share of the
+    claims called false that it rejects. mean: the share of true claims that these two imply, with its 95% interval.
     """
 
     sensitivity: float
@@ -101,11 +102,11 @@ class ErrorRates:
 
 
 def by_error_rates(sample: LabelledSample) -> ErrorRates | None:
-    """The corrected mean of verdicts, scores and labels of 0 and 1, by the judge's error rates.
+    """Correct the mean by the judge's error rates. Scores and labels must be 0 or 1.
 
-    (judge's mean + specificity - 1) / (sensitivity + specificity - 1): Rogan and Gladen 1978, Am. J. Epidemiology 107,
-    71-76; interval: Lang and Reiczigel 2014, Preventive Veterinary Medicine 113, 13-22. None where people call all
-    labelled rows true, or all false, or the judge is no better than a coin.
+    The mean is (judge's mean + specificity - 1) / (sensitivity + specificity - 1): Rogan and Gladen 1978, Am. J.
+    Epidemiology 107, 71-76. Its interval: Lang and Reiczigel 2014, Preventive Veterinary Medicine 113, 13-22. None if
+    people call all labelled rows true, or all of them false, or if the judge is no better than a coin.
     """
     with needed("scipy", "the interval of a corrected mean"):
         from scipy.stats import norm
@@ -135,19 +136,23 @@ def by_error_rates(sample: LabelledSample) -> ErrorRates | None:
 
 
 def best_power(sample: LabelledSample) -> float:
-    """How far to trust the judge, from 0 to 1: the slope of labels on scores, the added rows included."""
+    """Return the weight of the judge's scores in the corrected mean, from 0 to 1.
+
+    It is the slope of labels on scores, with the added rows, clipped to this range.
+    """
     scores, labels, weights = _with_added_rows(sample)
     apart = scores - weights @ scores
     return float(np.clip(weights * apart @ labels / (weights @ apart**2), 0.0, 1.0))
 
 
 def mean_of_labels(sample: LabelledSample, power: float, added: bool = True) -> Statistic:
-    """The mean with a given power, from 0 to 1; `added`: with the rows that make up for few labels.
+    """Estimate the corrected mean with the given power, from 0 to 1. `added`: whether to add the rows for few labels.
 
-    The variance is that of the sum over cases of what each contributes, as scored and as labelled rows (the linearized
-    estimator of survey sampling: Särndal, Swensson and Wretman 1992, Model Assisted Survey Sampling, section 5.5), with
-    the t distribution of as many degrees of freedom as there are labelled cases, minus one. Labelled cases with unequal
-    weights count as their effective number (Kish 1965). There is no interval for fewer than two.
+    The variance is that of a sum over cases, where a case contributes its scored and its labelled rows. This is the
+    linearized estimator of survey sampling (Särndal, Swensson and Wretman 1992, Model Assisted Survey Sampling, section
+    5.5). The interval uses the t distribution with (labelled cases - 1) degrees of freedom. The labelled cases count as
+    their effective number for unequal weights (Kish 1965), and each added row as a case of its own. There is no
+    interval if this number is below two.
     """
     found = _contributions(sample, power, added)
     value, n = float(np.clip(found.value, 0, 1)), len(sample.labels)
@@ -160,7 +165,7 @@ def mean_of_labels(sample: LabelledSample, power: float, added: bool = True) -> 
 
 @dataclass(frozen=True)
 class CorrectedDifference:
-    """What two samples say of the difference of their corrected means; `p`: of the two-sided t test that it is 0."""
+    """The difference of two corrected means, with its 95% interval. `p` is of the two-sided t test that it is 0."""
 
     value: float
     low: float
@@ -169,10 +174,11 @@ class CorrectedDifference:
 
 
 def corrected_difference(first: LabelledSample, second: LabelledSample) -> CorrectedDifference | None:
-    """The corrected mean of `second` minus that of `first`, with its 95% interval.
+    """Estimate the corrected mean of `second` minus that of `first`, with its 95% interval.
 
-    What both say of a case counts together, so two systems that answered the same questions are compared on them. The
-    degrees of freedom are Welch's (1947, Biometrika 34, 28-35). None if a side has no interval of its own.
+    The variance is computed from differences within each case, so two systems that answered the same questions are
+    compared in pairs. The degrees of freedom are Welch's (1947, Biometrika 34, 28-35). None if a sample has no interval
+    of its own.
     """
     ours, theirs = (_contributions(sample, best_power(sample)) for sample in (first, second))
     if ours.variance is None or theirs.variance is None:
@@ -192,9 +198,10 @@ def corrected_difference(first: LabelledSample, second: LabelledSample) -> Corre
 
 @dataclass(frozen=True)
 class _Contributions:
-    """A mean, and what each case and the added rows contribute to its variance; None where there is no interval.
+    """A corrected mean, and the contributions of each case and of the added rows to its variance.
 
-    of_case: by case, scaled so that the squares sum to the cases' part of the variance; of_added: the other part.
+    of_case: contribution by case. The sum of their squares is the cases' part of the variance. of_added: the added
+    rows' part. variance: None if there is no interval. freedom: degrees of freedom.
     """
 
     value: float
@@ -232,7 +239,7 @@ def _t(level: float, freedom: float) -> float:
 
 
 def _labelled(sample: LabelledSample) -> tuple[Floats, Floats, Floats]:
-    """Scores, labels and weights (labels,) of the labelled rows; the weights sum to 1."""
+    """Return scores, labels and weights of the labelled rows, each (labels,). The weights sum to 1."""
     weights = sample.weights * sample.shares[sample.drawn]
     return sample.scores[sample.drawn], sample.labels, weights / weights.sum()
 

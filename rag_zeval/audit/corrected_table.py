@@ -1,4 +1,4 @@
-"""The corrected means of all answers, of each system and of each slice: what `audit`, pages and files show of them."""
+"""Corrected means of all answers, of each system and of each slice, as `audit`, pages and files show them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,16 +31,16 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class CorrectedMeans:
-    """The mean score of some answers: the judge's, corrected by people's labels, and by the labels alone.
+    """Three means of the same answers: the judge's, the one corrected by people's labels, and that of the labels alone.
 
     Attributes:
         answers: Which answers: "all", "system: NAME" or "slice: NAME".
         judge: The judge's mean, from 0 to 1.
-        corrected: The mean that people would have given, with its 95% interval, and how many labels there are.
-        labels_alone: The same without the judge's scores.
-        error_rates: The judge's sensitivity and specificity, and the mean that they imply. None where people label
-            whole answers, or where too few labels give no rates.
-        difference: Why the mean of `error_rates` lies outside of the interval of `corrected`; None where it does not.
+        corrected: The mean that people would have given, with its 95% interval and the number of labels.
+        labels_alone: The same mean without the judge's scores.
+        error_rates: The judge's sensitivity and specificity, and the mean that they imply. None if people label whole
+            answers, or if the labels give no such mean (see `by_error_rates`).
+        difference: Why the mean of `error_rates` lies outside the interval of `corrected`. None if it does not.
     """
 
     answers: str
@@ -52,12 +52,12 @@ class CorrectedMeans:
 
     @property
     def cells(self) -> list[str]:
-        """A row of the table whose head is HEADS."""
+        """The row for a table with the column heads HEADS."""
         return [self.answers, f"{self.judge:.3f}", str(self.corrected), str(self.labels_alone), str(self.corrected.n)]
 
     @property
     def notes(self) -> list[str]:
-        """What to say below the table of the mean by the error rates; empty where there is none."""
+        """Lines about the mean by the error rates, to print below the table. Empty if there is no such mean."""
         if not self.error_rates:
             return []
         rates = self.error_rates
@@ -69,18 +69,18 @@ class CorrectedMeans:
 
 
 def corrected_scores(judged: Iterable[Judged], sheet: str | Path) -> list[CorrectedMeans]:
-    """The means that people would have given to answers, estimated from a labelled sheet of `rag-zeval sample`.
+    """Estimate the means that people would have given to answers, from a labelled sheet of `rag-zeval sample`.
 
         for one in corrected_scores(read_judged("answers.results.jsonl"), "sheet.csv"):
             print(one.answers, one.judge, one.corrected)
 
     Args:
-        judged: All the answers that the sheet was drawn from, as `evaluate` and `read_judged` give them. Those of
-            other metrics are left out.
+        judged: All answers that the sheet was drawn from, as `evaluate` and `read_judged` return them. Answers of
+            other metrics are ignored.
         sheet: The sheet. Its .json file must be beside it.
 
     Returns:
-        The means of all answers, then of each system and of each slice that has a label, where there are several.
+        The means of all answers. If there are several systems or slices, the means of each one with a label follow.
 
     Raises:
         InputError: For a sheet that cannot be read, has no label, or was drawn from other answers.
@@ -93,7 +93,7 @@ def corrected_scores(judged: Iterable[Judged], sheet: str | Path) -> list[Correc
 
 
 def groups_of(items: Sequence[Item]) -> dict[str, Sequence[Item]]:
-    """All items, and those of each system and slice where there are several."""
+    """Group the items: all of them, those of each system if there are several, and the same for slices."""
     groups: dict[str, Sequence[Item]] = {ALL: items}
     for kind in ("system", "slice"):
         names = sorted({getattr(item, kind) for item in items})
@@ -105,7 +105,7 @@ def groups_of(items: Sequence[Item]) -> dict[str, Sequence[Item]]:
 def means_by_group(
     groups: Mapping[str, Sequence[Item]], labels: Mapping[str, Label], unit: str
 ) -> list[CorrectedMeans]:
-    """The means of each group that has a label. labels: by row; unit: "claim" or "answer"."""
+    """Return the means of each group that has a label. labels: by row id. unit: "claim" or "answer"."""
     samples = {name: labelled_sample(items, labels) for name, items in groups.items()}
     return [_means(name, sample, unit) for name, sample in samples.items() if sample]
 
@@ -118,10 +118,11 @@ def _means(name: str, sample: LabelledSample, unit: str) -> CorrectedMeans:
 
 
 def _difference(sample: LabelledSample, corrected: Statistic, rates: ErrorRates) -> str | None:
-    """Both start from the labels' mean and move it by how far the judge's mean of all is from that of the labelled.
+    """Say why the mean by the error rates is outside the corrected mean's interval. None if it is inside.
 
-    Up to rounding and the rows added for few labels: labels' mean + f x (judge's mean of all - of the labelled), where
-    f is 1 / (sensitivity + specificity - 1), or the power of the corrected mean.
+    Both start from the labels' mean and add f x (judge's mean of all rows - judge's mean of the labelled rows). This
+    leaves out rounding and the rows added for few labels. By the error rates, f is 1 / (sensitivity + specificity - 1).
+    For the corrected mean, f is its power.
     """
     assert rates.mean.value is not None, "rates give a mean"
     if corrected.interval is None or corrected.interval[0] <= rates.mean.value <= corrected.interval[1]:
@@ -137,7 +138,7 @@ def _difference(sample: LabelledSample, corrected: Statistic, rates: ErrorRates)
 
 
 def write_means(path: Path, metric: str, means: Sequence[CorrectedMeans]) -> None:
-    """Write the means as a CSV file with the columns COLUMNS; what is not known is an empty cell."""
+    """Write the means as a CSV file with the columns COLUMNS. An unknown value is an empty cell."""
     rows = []
     for one in means:
         rates = one.error_rates

@@ -1,4 +1,4 @@
-"""A judge card: one Markdown page that says how far a judge can be trusted on the results that people labelled."""
+"""Writes a judge card: one Markdown page on how far a judge can be trusted, from results that people labelled."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -21,9 +21,10 @@ from rag_zeval.text import in_markdown, with_interval
 
 @dataclass(frozen=True)
 class Consistency:
-    """How much the scores of an answer differ between trials, over the answers that have several.
+    """How much the scores of an answer differ between trials, over the answers with scores in several trials.
 
-    spread: the mean of largest minus smallest score, with its 95% bootstrap interval over cases; None for one case.
+    answers: their number. same: how many of them have the same score in all trials. spread: the mean of largest minus
+    smallest score. interval: its 95% bootstrap interval over cases; None if there is only one case.
     """
 
     answers: int
@@ -35,10 +36,10 @@ class Consistency:
 def write_judge_card(
     path: Path, sheet: Path, results: Path, threshold: float = 0.5, prices: Mapping[str, Price] | None = None
 ) -> None:
-    """Write the card of the judge of a labelled sheet. What the results do not say is named on it as unknown.
+    """Write the card of the judge whose results a labelled sheet was drawn from. Missing facts are shown as unknown.
 
-    threshold: the minimum score that counts as good. prices: of models, by name.
-    Raises InputError as `read_labelled`, and for a result file that lacks the fields of a report.
+    threshold: the minimum score that counts as good. prices: by name of the model.
+    Raises InputError as `read_labelled` does, and for a result file that lacks the fields of a report.
     """
     labelled = read_labelled(sheet, results, threshold)
     rows = [row for row in ResultFile(results, {**SHOWN, **COSTS}) if row["metric"] == labelled.plan.metric]
@@ -73,7 +74,7 @@ def write_judge_card(
 
 
 def _judged_answers(labelled: LabelledResults, rows: Sequence[Row]) -> list[JudgedAnswer]:
-    """The items, each with its answer's place in the prompt and, where it is labelled, what people say."""
+    """Return the items with the position of their answers in the prompt. The support is the label, or None."""
     places = {(row["case"], system): at for row in rows for at, system in enumerate(row["systems"], 1)}
     return [
         JudgedAnswer(
@@ -89,7 +90,10 @@ def _judged_answers(labelled: LabelledResults, rows: Sequence[Row]) -> list[Judg
 
 
 def _groups_by_feature(items: Sequence[Item], judged: Sequence[JudgedAnswer]) -> dict[str, Sequence[Item]]:
-    """The items of shorter and of longer answers, and those of each place; nothing where all are alike."""
+    """Group the items by length of the answer (up to the median, or longer) and by position in the prompt.
+
+    A feature that is the same for all items gives no groups.
+    """
     lengths, places = ([FEATURES[name](one) for one in judged] for name in ("length", "position"))
     middle = statistics.median_low(lengths)
     words = [f"answers of at most {middle:g} words" if n <= middle else "longer answers" for n in lengths]
@@ -102,7 +106,7 @@ def _groups_by_feature(items: Sequence[Item], judged: Sequence[JudgedAnswer]) ->
 
 
 def _consistency(rows: Sequence[Row]) -> Consistency | None:
-    """None where no answer has a score in two trials."""
+    """Compare the scores of each answer between trials. None if no answer has a score in two trials."""
     scores: dict[tuple[str, str], list[float]] = {}
     for row in rows:
         for system, score in zip(row["systems"], row["scores"], strict=True):

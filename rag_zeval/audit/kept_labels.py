@@ -1,7 +1,7 @@
-"""Labels that outlive a result file: kept by the text that they are about, in one JSONL file for version control.
+"""Labels that later runs can reuse: one JSONL file for version control, with each label by the text it is about.
 
-A row is a label, or a draw: the texts that a sheet was drawn from, by stratum. So a later run knows which of its texts
-the labels stand for, whatever its judge and its scores are.
+A row of the file is a label or a draw. A draw lists the texts that a sheet was drawn from, by stratum. From it a later
+run knows which of its texts the labels stand for, independent of its judge and its scores.
 """
 
 from collections import Counter
@@ -16,20 +16,21 @@ from rag_zeval.files import FieldTypes, Row, check_fields, iter_jsonl, json_line
 from rag_zeval.text import content_hash
 
 NEW = "new"
-ADJUDICATED = "adjudicated"  # the person whose labels decide where others differ
+ADJUDICATED = "adjudicated"  # the person whose labels decide if others differ
 DRAW: FieldTypes = {"draw": str, "unit": str, "strata": {str: [str]}}
 LABEL: FieldTypes = {"text": str, "person": str, "label": str, "note": str}
 
 
 def asked_about(item: Item) -> str:
-    """The claim, or the answer where that is what people label."""
+    """Return the text that people label: the claim, or the answer if the item is a whole answer."""
     return item.answer if item.claim is None else item.claim
 
 
 def text_keys(items: Iterable[Item]) -> list[str]:
-    """What each item is known by: a hash of question, texts to judge by, and claim or answer; white space aside.
+    """Return a key for each item: a hash of its question, its texts to judge by, and its claim or answer.
 
-    Neither the judge nor the answer around a claim counts. The second item with the same texts gets `#2`.
+    White space does not count, nor does the judge. For a claim, its answer does not count either. The second item with
+    the same texts gets `#2` at the end of its key.
     """
     seen: Counter[str] = Counter()
     keys = []
@@ -43,14 +44,14 @@ def text_keys(items: Iterable[Item]) -> list[str]:
 
 @dataclass(frozen=True)
 class KeptLabels:
-    """The rows of a file of labels: draws in the order in which they were made, and labels by people."""
+    """The rows of a file of labels: the draws, oldest first, and people's labels."""
 
     draws: Sequence[Row] = ()
     labels: Sequence[Row] = ()
 
     @cached_property
     def places(self) -> dict[str, tuple[str, str]]:
-        """Draw and stratum of each text that a sheet was drawn from; of several draws the first."""
+        """Draw and stratum of each text that a sheet was drawn from. A text of several draws belongs to the first."""
         found: dict[str, tuple[str, str]] = {}
         for one in self.draws:
             for stratum, texts in one["strata"].items():
@@ -60,7 +61,7 @@ class KeptLabels:
 
     @cached_property
     def by_text(self) -> dict[str, dict[str, Label]]:
-        """Each person's label of a text."""
+        """The labels of each text, by person."""
         unit = self.draws[0]["unit"] if self.draws else UNITS[0]
         found: dict[str, dict[str, Label]] = {}
         for row in self.labels:
@@ -68,7 +69,7 @@ class KeptLabels:
         return found
 
     def disputed(self) -> dict[str, dict[str, Label]]:
-        """The labels of the texts on which people differ and nobody has decided."""
+        """Return the labels, by person, of each text on which people differ and ADJUDICATED has not decided."""
         return {
             text: by_person
             for text, by_person in self.by_text.items()
@@ -77,7 +78,7 @@ class KeptLabels:
 
 
 def as_label(row: Row, unit: str) -> Label:
-    """The label of a row. Raises InputError naming the field if it is none."""
+    """Return the label of a row. Raises InputError naming the field if its word is no label of the unit."""
     word = " ".join(row["label"].split()).casefold()
     if word not in LABELS[unit]:
         raise InputError(f"field 'label': {row['label']!r} is no label of a {unit}")
@@ -85,7 +86,7 @@ def as_label(row: Row, unit: str) -> Label:
 
 
 def read_kept(path: Path) -> KeptLabels:
-    """The labels of a file. Raises InputError naming file, line and field."""
+    """Read a file of labels. Raises InputError naming file, line and field."""
     rows = list(iter_jsonl(path))
     draws = [row for _, row in rows if "strata" in row]
     if not draws:
@@ -107,9 +108,10 @@ def read_kept(path: Path) -> KeptLabels:
 
 @dataclass(frozen=True)
 class Added:
-    """How many labels were new and how many replaced one of the same person; `outside`: rows that were not kept.
+    """The file after adding labels, and how many labels were new, replaced or not kept.
 
-    Those are of texts that an earlier sheet was drawn from and did not have: they would not be a random sample of it.
+    replaced: labels that changed an earlier label of the same person. outside: rows that were not kept. Their texts
+    belong to an earlier draw and have no label there, so adding them would bias the random sample of that draw.
     """
 
     kept: KeptLabels
@@ -119,10 +121,10 @@ class Added:
 
 
 def keep(path: Path, items: Sequence[Item], unit: str, labels: Mapping[str, Label], person: str) -> Added:
-    """Add a person's labels to a file, which need not be there.
+    """Add a person's labels to a file. The file need not exist.
 
-    items: all that the sheet was drawn from. labels: by the ids of items. Raises InputError as `read_kept`, and for
-    labels of another unit.
+    items: all items that the sheet was drawn from. labels: by item id. Raises InputError as `read_kept` does, and if
+    the file holds labels of another unit.
     """
     kept = read_kept(path) if path.exists() else KeptLabels()
     if kept.draws and kept.draws[0]["unit"] != unit:
@@ -153,9 +155,9 @@ def keep(path: Path, items: Sequence[Item], unit: str, labels: Mapping[str, Labe
 
 @dataclass(frozen=True)
 class Reused:
-    """A sheet of kept labels: its rows with their probabilities, and by row id the strata and the labels.
+    """The content of a sheet of kept labels: its rows with their probabilities, and the strata and labels by row id.
 
-    more: how many of the rows are new; of: how many items there are whose texts no sheet was drawn from.
+    more: number of new rows. of: number of items whose texts are in no draw, from which the new rows were taken.
     """
 
     rows: list[tuple[Item, float]]
@@ -166,11 +168,12 @@ class Reused:
 
 
 def reuse(kept: KeptLabels, items: Sequence[Item], person: str | None, more: int, seed: int) -> Reused:
-    """The rows of these items that somebody has labelled, and `more` rows of texts that no sheet was drawn from.
+    """Select the items that somebody has labelled, and draw `more` rows from the items whose texts are in no draw.
 
-    A row has the label of `person`, by default of ADJUDICATED, or else of the first who labelled it. Its probability is
-    labelled texts / texts of its stratum, in the draw that it comes from: so labels stand for the same texts as before,
-    however another judge scores them. Raises InputError as `draw` if `more` is not 0 and too small.
+    A row gets the label of `person`; by default that of ADJUDICATED, or else of the first person who labelled it. Its
+    probability is labelled texts / all texts of its stratum, in its own draw. So labels stand for the same texts as
+    before, even if another judge scores them differently. Raises InputError as `draw` does if `more` is too small, but
+    not if it is 0.
     """
     sizes = Counter(kept.places.values())
     labelled = Counter(kept.places[text] for text in kept.by_text)

@@ -1,4 +1,4 @@
-"""A labelled sheet together with the results that it was drawn from: how far the judge and people agree."""
+"""A labelled sheet joined with the results that it was drawn from, and how far judge and people agree on them."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -17,9 +17,9 @@ from rag_zeval.audit.sheet import CLAIM, Item, Label, SheetPlan, check_drawn_fro
 
 @dataclass(frozen=True)
 class LabelledResults:
-    """All items of a metric that a sheet was drawn from, and people's labels of some, at least one, by row.
+    """All items of a metric that a sheet was drawn from, and people's labels of at least one of them.
 
-    threshold: the minimum score, 0 to 1, that counts as good.
+    labels: by row id. threshold: the minimum score, from 0 to 1, that counts as good.
     """
 
     plan: SheetPlan
@@ -34,7 +34,7 @@ class LabelledResults:
 
     @cached_property
     def values(self) -> Ratings:
-        """Scores and labels of the rows, weighted by how many items each stands for."""
+        """Scores and labels of `rows`, each weighted by the number of items that it stands for."""
         sample = labelled_sample(self.items, self.labels)
         assert sample is not None, "there is a label"
         return Ratings(
@@ -47,16 +47,19 @@ class LabelledResults:
 
     @cached_property
     def classes(self) -> Ratings:
-        """The same as 1, good, and 0."""
+        """The ratings in two classes: 1 for good, 0 for the rest."""
         return self.values.classes(self.threshold)
 
     @property
     def good(self) -> tuple[str, str]:
-        """What 1 and 0 are called."""
+        """The names of the classes 1 and 0."""
         return ("supported", "not supported") if self.plan.unit == CLAIM else (f"{self.threshold:g} or more", "less")
 
     def agreement(self) -> list[tuple[str, Statistic]]:
-        """Every statistic of agreement, by its name. Sensitivity and specificity count a claim as its score does."""
+        """Return every statistic of agreement with its name.
+
+        Sensitivity and specificity weight a claim as the score does: by 1 / the number of claims in its answer.
+        """
         shares = np.array([item.share for item, _ in self.rows])
         by_score = dataclasses.replace(self.classes, weights=self.classes.weights * shares)
         lines: list[tuple[str, Measure, Ratings]] = [
@@ -77,19 +80,22 @@ class LabelledResults:
         return [(name, of.estimate(measure, ratings)) for name, measure, ratings in lines]
 
     def agreement_by_slice(self) -> list[tuple[str, Statistic, Statistic]]:
-        """Raw agreement and Cohen's kappa within each slice that has a label."""
+        """Return raw agreement and Cohen's kappa within each slice that has a label."""
         slices = np.array([item.slice for item, _ in self.rows])
         parts = [(name, self.classes.only(slices == name)) for name in sorted(set(slices.tolist()))]
         return [(name, of.estimate(of.raw_agreement, part), of.estimate(of.kappa, part)) for name, part in parts]
 
     def counts(self) -> list[tuple[str, int, int]]:
-        """By the judge's class, how many rows people put into each class; not weighted."""
+        """Return, for each class of the judge, how many rows people call good and not good. Not weighted."""
         table = dataclasses.replace(self.classes, weights=np.ones(len(self.rows))).confusion()
         return [(name, table[at][1], table[at][0]) for name, at in zip(self.good, (1, 0), strict=True)]
 
 
 def read_labelled(sheet: Path, results: Path, threshold: float) -> LabelledResults:
-    """Raises InputError as `read_sheet` and `read_items`, and for a sheet that was drawn from other results."""
+    """Read a labelled sheet and the results that it was drawn from.
+
+    Raises InputError as `read_sheet` and `read_items` do, and for a sheet that was drawn from other results.
+    """
     labelled = read_sheet(sheet)
     plan = labelled.plan
     items = read_items(results, plan.unit, plan.metric).items

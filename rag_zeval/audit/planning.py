@@ -1,4 +1,4 @@
-"""How many rows people must label for an interval of a certain width: by simulated audits of the results at hand."""
+"""Estimates how many rows people must label for an interval of a given width, by simulating audits of the results."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,12 +9,16 @@ from rag_zeval.audit.agreement import Statistic
 from rag_zeval.audit.corrected_mean import LabelledSample, corrected_mean, labelled_sample
 from rag_zeval.audit.sheet import LABELS, Item, Label, draw, strata_of
 
-AUDITS = 20  # simulated for each number of rows
-Guess = Callable[[Item, Random], float]  # a label that a person could give to an item
+AUDITS = 20  # simulations for each number of rows
+Guess = Callable[[Item, Random], float]  # draws a label that a person could give to an item
 
 
 def by_agreement(unit: str, agreement: float) -> Guess:
-    """People give the judge's value with this probability, else any of the others that the unit has, equally likely."""
+    """Simulate people who give the judge's value with the probability `agreement`.
+
+    The judge's value is the unit's value that is nearest to its score. Otherwise, all other values of the unit are
+    equally likely.
+    """
     levels = sorted(set(LABELS[unit].values()))
 
     def guess(item: Item, random: Random) -> float:
@@ -25,7 +29,10 @@ def by_agreement(unit: str, agreement: float) -> Guess:
 
 
 def by_pilot(unit: str, items: Sequence[Item], labels: Mapping[str, Label]) -> Guess:
-    """People label as they did so far within the item's stratum; one more label there could have been anything."""
+    """Simulate people who label as they did so far within the item's stratum.
+
+    One more label is added to each stratum, with a random value of the unit.
+    """
     levels = sorted(set(LABELS[unit].values()))
     known = {
         name: [labels[item.id].value for item in stratum if item.id in labels]
@@ -41,10 +48,10 @@ def by_pilot(unit: str, items: Sequence[Item], labels: Mapping[str, Label]) -> G
 
 @dataclass(frozen=True)
 class RowsNeeded:
-    """The fewest rows whose interval is expected to be as narrow as asked for; None: all rows are not enough."""
+    """The smallest number of rows with an expected interval as narrow as required; None if all rows are not enough."""
 
     rows: int | None
-    width: float  # expected, with these rows or with all
+    width: float  # expected with these rows; with all if `rows` is None
 
 
 def expected_width(
@@ -54,7 +61,10 @@ def expected_width(
     estimate: Callable[[LabelledSample], Statistic] = corrected_mean,
     seed: int = 0,
 ) -> float:
-    """How wide the estimate's 95% interval is with labels of so many rows, on average over AUDITS simulations."""
+    """Return the mean width of the estimate's 95% interval with this many labelled rows, over AUDITS simulations.
+
+    A simulation without an interval counts as width 1.
+    """
     widths = []
     for audit in range(AUDITS):
         random = Random(f"{seed} {audit}")
@@ -74,7 +84,7 @@ def rows_needed(
     estimate: Callable[[LabelledSample], Statistic] = corrected_mean,
     seed: int = 0,
 ) -> RowsNeeded:
-    """How many rows of these items are expected to give the estimate's 95% interval this width."""
+    """Find the fewest rows to label for which the estimate's 95% interval is expected to be at most `width` wide."""
     least, most = max(len(strata_of(items)), 2), len(items)
     if (narrowest := expected_width(items, guess, most, estimate, seed)) > width:
         return RowsNeeded(None, narrowest)
@@ -88,10 +98,11 @@ def rows_needed(
 
 
 def chance_to_find(difference: float, width: float) -> float:
-    """How often a comparison finds a true difference of two versions at 5%, from 0 to 1.
+    """Return the power, from 0 to 1, of a test at 5% for a true difference between two versions.
 
-    width: of the 95% interval of each version's corrected mean. That of the difference is then sqrt(2) times as wide,
-    or narrower where the same questions are labelled in both. The normal distribution stands in for Student's t.
+    width: width of the 95% interval of each version's corrected mean. The interval of the difference is then sqrt(2)
+    times as wide, or narrower if the same questions are labelled in both. We use the normal distribution in place of
+    Student's t.
     """
     reach = NormalDist().inv_cdf(0.975)
     return NormalDist().cdf(reach * (2**0.5 * difference / width - 1))

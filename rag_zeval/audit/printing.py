@@ -1,4 +1,4 @@
-"""What `rag-zeval audit` prints: how far a judge and people agree, over all rows, by slice, and where they do not."""
+"""Prints the tables of `rag-zeval audit`: agreement of judge and people, corrected means and disagreements."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ def print_agreement(labelled: LabelledResults) -> None:
 
 
 def print_corrected(means: Sequence[CorrectedMeans]) -> None:
-    """Print the mean score of all answers, of each system and slice: the judge's, corrected, and by the labels."""
+    """Print the mean scores by the judge, corrected, and by the labels alone, and the notes about all answers."""
     print_framed(HEADS, [one.cells for one in means])
     for note in means[0].notes:
         print(note)
@@ -37,10 +37,10 @@ def print_corrected(means: Sequence[CorrectedMeans]) -> None:
 def print_rows_needed(
     items: Sequence[Item], unit: str, width: float, agreement: float, labels: Mapping[str, Label]
 ) -> None:
-    """Print how many of the items people must label for an interval of this width, with the judge and without.
+    """Print how many of the items people must label for an interval of this width, with and without the judge.
 
-    labels: those of a first sheet, which tell what people will say; without them it is guessed from the agreement.
-    Raises InputError for a width or an agreement that is not between 0 and 1.
+    labels: labels of a first sheet, from which later labels are simulated. If there are none, `agreement` is used: how
+    often people agree with the judge. Raises InputError if width or agreement is not above 0 and at most 1.
     """
     for name, value in (("--width", width), ("--agreement", agreement)):
         if not 0 < value <= 1:
@@ -63,7 +63,7 @@ def print_rows_needed(
 
 
 def print_disagreements(rows: Sequence[tuple[Item, Label]], threshold: float) -> None:
-    """Print the rows on which judge and person differ, the widest apart first."""
+    """Print the rows on which judge and person differ, those with the largest gap first."""
     differ = [(item, label) for item, label in rows if (item.score >= threshold) != (label.value >= threshold)]
     print(f"{len(differ)} disagreements")
     for item, label in sorted(differ, key=lambda row: -abs(row[0].score - row[1].value)):
@@ -82,9 +82,9 @@ def print_disagreements(rows: Sequence[tuple[Item, Label]], threshold: float) ->
 def print_ceiling(
     classes: Ratings, rows: Sequence[tuple[Item, Label]], others: Mapping[str, Label], threshold: float
 ) -> None:
-    """Print the first person's agreement with the second beside that with the judge, on the rows that both labelled.
+    """Print the first person's kappa with the second person and with the judge, on the rows that both people labelled.
 
-    others: the second person's labels by row; at least one is of a row in `rows`.
+    others: the second person's labels by row id. At least one is of a row in `rows`.
     """
     judge = classes.only(np.array([item.id in others for item, _ in rows]))
     second = [others[item.id].value >= threshold for item, _ in rows if item.id in others]
@@ -106,7 +106,7 @@ def print_ceiling(
 
 
 def conclusion(kappa: Statistic, bar: float) -> str:
-    """Whether the kappa of all rows reaches the bar, and whether that could be noise."""
+    """Return a sentence that says whether kappa reaches the bar, and whether its interval includes the bar."""
     if kappa.value is None:
         return f"Cohen's kappa is undefined: judge and people put all rows into one class. Not shown to reach {bar:g}"
     side = "below" if kappa.value < bar else "at least"

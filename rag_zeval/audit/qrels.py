@@ -1,4 +1,4 @@
-"""Relevance grades as TREC keeps them, in qrels files, and the pairs of topic and document that two of them grade."""
+"""Reads and writes relevance grades as TREC qrels files, and pairs the grades of people and a judge."""
 
 import re
 from collections.abc import Iterable
@@ -14,22 +14,23 @@ from rag_zeval.results import READ
 from rag_zeval.text import one_line, trec_id
 
 FIELDS = ("topic", "iteration", "document", "grade")
-HIGHEST = 10  # grade: what is higher is taken for something else, such as a rank or a score
-Qrels = dict[tuple[str, str], int]  # the grade of a topic and a document
+HIGHEST = 10  # the highest valid grade: larger numbers are probably ranks or scores
+Qrels = dict[tuple[str, str], int]  # (topic, document): grade
 
 
 def read_qrels(path: str | Path) -> Qrels:
-    """The grades of a qrels file, in its order: a line is `topic iteration document grade`, separated by white space.
+    """Read a qrels file and return its grades in file order.
 
-    iteration: is not used by anyone. grade: a whole number from 0 to HIGHEST. Blank lines, and lines that say again
-    what an earlier one said, do not count. Raises InputError naming file, line and field for a line that does not fit,
-    for a pair that has another grade in an earlier line, and for a file that cannot be read or has no line.
+    A line is `topic iteration document grade`, separated by white space. iteration: ignored. grade: a whole number from
+    0 to HIGHEST. Blank lines are skipped, and so are duplicates with the same grade. Raises InputError naming file,
+    line and field for an invalid line, and for a duplicate with another grade. Raises it also for a file that cannot be
+    read or has no grades.
     """
     grades: Qrels = {}
     lines: dict[tuple[str, str], int] = {}
     with readable(path), open(path, "rb") as file:
         for number, line in enumerate(file, 1):
-            # of bytes, so that only ASCII white space separates, whatever a document is called
+            # split bytes, so that only ASCII white space separates fields: a document id may contain other spaces
             words = [word.decode("utf-8", "backslashreplace") for word in line.removeprefix(b"\xef\xbb\xbf").split()]
             if not words:
                 continue
@@ -57,10 +58,10 @@ def _graded(words: list[str]) -> tuple[tuple[str, str], int]:
 
 @dataclass
 class GradedChunks:
-    """The grades that UMBRELA gave to chunks, in a result file.
+    """The grades that UMBRELA gave to chunks, from a result file.
 
-    grades: by case and id of the chunk; several: pairs that have another grade in another row, of which the first is
-    kept; ungraded: cases that have none.
+    grades: by case and chunk id. several: pairs that have different grades in different rows; `grades` has the first.
+    ungraded: cases without any grade.
     """
 
     grades: Qrels = field(default_factory=dict)
@@ -68,13 +69,14 @@ class GradedChunks:
     ungraded: set[str] = field(default_factory=set)
 
 
-JUDGED: FieldTypes = {**READ, "parts": {"answers": Maybe((list, NONE))}, "context_ids": Maybe([str])}  # of a row
+JUDGED: FieldTypes = {**READ, "parts": {"answers": Maybe((list, NONE))}, "context_ids": Maybe([str])}  # fields of a row
 
 
 def graded_chunks(rows: Iterable[Row]) -> GradedChunks:
-    """What the rows of all `umbrela` metrics say in their first trial; rows have the fields of JUDGED.
+    """Collect the grades of all `umbrela` metrics from the rows of their first trial.
 
-    Raises InputError if there are none, or they do not hold the ids of the chunks.
+    rows: with the fields of JUDGED. Raises InputError if there are no grades, if a row lacks the ids of its chunks, or
+    if its grades are not valid.
     """
     found = GradedChunks()
     for row in rows:
@@ -86,10 +88,11 @@ def graded_chunks(rows: Iterable[Row]) -> GradedChunks:
         [*graded] = filter(None, row["parts"].get("answers") or [])
         if not graded:
             found.ungraded.add(case)
-        for one in graded[:1]:  # all answers of a row have the same
+        for one in graded[:1]:  # all answers of a row have the same grades
             with locate(f"row {row['id']!r}"):
                 check_fields(one, {"grades": [range(HIGHEST + 1)]})
-            for chunk, grade in zip(map(trec_id, row["context_ids"]), one["grades"], strict=False):  # of the first k
+            # some metrics grade only the first k chunks
+            for chunk, grade in zip(map(trec_id, row["context_ids"]), one["grades"], strict=False):
                 if found.grades.setdefault((case, chunk), grade) != grade:
                     found.several.add((case, chunk))
     if not found.grades:
@@ -99,14 +102,15 @@ def graded_chunks(rows: Iterable[Row]) -> GradedChunks:
 
 
 def write_qrels(path: Path, grades: Qrels) -> None:
-    """Write grades that `read_qrels` reads, and trec_eval."""
+    """Write grades as a qrels file, for `read_qrels` and trec_eval."""
     write_text(path, "".join(f"{topic} 0 {chunk} {grade}\n" for (topic, chunk), grade in grades.items()))
 
 
 def graded_pairs(people: Qrels, judge: Qrels) -> Ratings:
-    """The pairs that both grade, in the order of `people`, the judge's grades first, by topic.
+    """Return the ratings of the pairs that both grade, in the order of `people`. The judge is the first rater.
 
-    A grade g is the value g / (levels - 1); levels: the highest grade of a pair + 1. Raises InputError for no pair.
+    The cases are the topics. A grade g becomes the value g / (levels - 1), where levels is the highest grade of
+    these pairs + 1 (at least 2). Raises InputError if the two share no pair.
 
     >>> graded_pairs({("1", "a"): 2, ("1", "b"): 0}, {("1", "a"): 1}).confusion()
     [[0, 0, 0], [0, 0, 1], [0, 0, 0]]

@@ -1,6 +1,7 @@
-"""The sheet that people label, as CSV for any spreadsheet program; and beside it, apart, how its rows were drawn.
+"""Draws, writes and reads the sheets that people label.
 
-Its rows are claims or answers of a result file, sampled by strata.
+A sheet is a CSV file for any spreadsheet program. Its rows are claims or answers of a result file, sampled by strata.
+A .json file beside it, the plan, says how they were drawn, so that the sheet shows nothing of the scores.
 """
 
 import statistics
@@ -20,8 +21,8 @@ from rag_zeval.statistics.allocation import allocate
 from rag_zeval.text import content_hash, one_line
 
 CLAIM, ANSWER = UNITS = ("claim", "answer")
-BANDS = 4  # of equal width, that scores from 0 to 1 fall into
-FIRST, LAST = ("id", "question"), ("label", "note")  # columns; between them what to judge by, and what to judge
+BANDS = 4  # score bands of equal width, from 0 to 1
+FIRST, LAST = ("id", "question"), ("label", "note")  # columns; the texts to judge by and to judge are between them
 JUDGED = {CLAIM: ("answer", "claim"), ANSWER: ("answer",)}
 _WORDS = {"yes": 1.0, "true": 1.0, "supported": 1.0, "no": 0.0, "false": 0.0, "unsupported": 0.0, "not supported": 0.0}
 LABELS = {
@@ -32,17 +33,17 @@ ASKED = {
     CLAIM: "supported or not supported (or yes and no, true and false, 1 and 0)",
     ANSWER: "a grade from 1 (all wrong) to 5 (all right), or yes (as 5) and no (as 1)",
 }
-RAREST = 1e-9  # probability of a row to be drawn
+RAREST = 1e-9  # lowest valid probability of a row
 
 
 @dataclass(frozen=True)
 class Item:
-    """An answer, or one claim of it (None where it is about the answer), that a person is asked about.
+    """An answer, or one claim of an answer, for a person to label.
 
-    id: a hash of what the item is, so that it says nothing of the score and no other text goes by it. sources: what it
-    is to be judged by, as names in words and texts. score: the judge's, from 0 to 1; of a claim 1 (supported) or 0.
-    analysis: what the judge wrote of the claim. share: how much of its answer's score it decides: of a claim, 1 / the
-    number of claims. system: the one that gave the answer.
+    id: a hash of metric, case, system, answer and claim, so it does not reveal the score. Another text has another id.
+    sources: the texts to judge by, each as (name in words, text). claim: None if the item is a whole answer. score: the
+    judge's score, from 0 to 1; for a claim 1 (supported) or 0. analysis: what the judge wrote about the claim. share:
+    the item's part of its answer's score; for a claim 1 / the number of claims. system: the one that gave the answer.
     """
 
     id: str
@@ -59,14 +60,14 @@ class Item:
 
     @cached_property
     def stratum(self) -> str:
-        """The band of its score, and its slice."""
+        """The name of its stratum: the band of its score, and its slice."""
         band = min(int(self.score * BANDS), BANDS - 1)
         return f"{band / BANDS:.2f} to {(band + 1) / BANDS:.2f}, {self.slice}"
 
 
 @dataclass(frozen=True)
 class Population:
-    """All items of one metric, and how many of its answers have none: no score, or no claim."""
+    """All items of one metric. `without`: how many answers have no item, because they have no score or no claim."""
 
     metric: str
     items: list[Item]
@@ -74,10 +75,11 @@ class Population:
 
 
 def read_items(path: str | Path, unit: str, metric: str | None = None) -> Population:
-    """What people can label of a result file by one metric; the metric need not be named if only one has such items.
+    """Read the items of one metric that people can label from a result file.
 
-    unit: "claim" or "answer". Raises InputError as `read_judged`, for a metric that the file lacks, and for answers'
-    scores outside of 0 to 1.
+    unit: "claim" or "answer". metric: may be None if only one metric of the file has such items. Raises InputError as
+    `read_judged` does, for a metric that the file lacks, and if there are no items. With whole answers, it is also
+    raised for scores outside of 0 to 1.
     """
     judged = read_judged(path)
     metrics = list(dict.fromkeys(one.metric for one in judged if unit == ANSWER or one.claims is not None))
@@ -99,7 +101,7 @@ def read_items(path: str | Path, unit: str, metric: str | None = None) -> Popula
 
 
 def items_of(judged: Judged, unit: str) -> list[Item]:
-    """What people can label of one judged answer: itself, if it has a score, or its claims."""
+    """Return the items of one judged answer: its claims, or (unit "answer") the answer itself if it has a score."""
     if unit == ANSWER:
         return [] if judged.score is None else [_item(judged, None, None, judged.score, "", 1.0)]
     claims = judged.claims or ()
@@ -111,7 +113,7 @@ def items_of(judged: Judged, unit: str) -> list[Item]:
 
 def _item(judged: Judged, number: int | None, claim: str | None, score: float, analysis: str, share: float) -> Item:
     identity = content_hash(judged.metric, judged.case, judged.system, judged.answer, number, claim)
-    id_ = "r" + identity[:12]  # a letter first: a spreadsheet would make a number of 123456789012 or 12e3456789
+    id_ = "r" + identity[:12]  # the letter keeps spreadsheets from reading 123456789012 or 12e3456789 as a number
     slice_ = NO_SLICE if judged.slice_tag is None else judged.slice_tag
     asked, sources = judged.question, tuple(judged.sources)
     answer, system = judged.answer, judged.system
@@ -119,12 +121,12 @@ def _item(judged: Judged, number: int | None, claim: str | None, score: float, a
 
 
 def draw(items: Sequence[Item], n: int, seed: int) -> list[tuple[Item, float]]:
-    """A stratified sample of n items (all, if there are fewer), each with its probability of being in it, in (0, 1].
+    """Draw a stratified sample of n items, or all if there are fewer, each with its probability of being drawn.
 
-    Each stratum is sampled without replacement, with the rows of `allocate`, so the probability is rows / items of the
-    stratum: weighted by its inverse, a sum over the sample is an unbiased estimate of the sum over all items (Horvitz
-    and Thompson 1952, JASA 47, 663-685). The order is that of the ids, which has nothing to do with scores. Raises
-    InputError if n is less than the number of strata.
+    Each stratum is sampled without replacement, and `allocate` sets its number of rows. So the probability is rows /
+    items of the stratum, in (0, 1]. Weighted by 1 / probability, a sum over the sample is an unbiased estimate of the
+    sum over all items (Horvitz and Thompson 1952, JASA 47, 663-685). The sample is sorted by id, which is independent
+    of the scores. Raises InputError if n is less than the number of strata.
     """
     strata = strata_of(items)
     if n < len(strata):
@@ -140,7 +142,7 @@ def draw(items: Sequence[Item], n: int, seed: int) -> list[tuple[Item, float]]:
 
 
 def strata_of(items: Sequence[Item]) -> dict[str, list[Item]]:
-    """The items of each stratum, by its name; strata and items in an order that does not depend on that of `items`."""
+    """Group the items by the name of their stratum. The order of strata and items is independent of that of `items`."""
     strata: dict[str, list[Item]] = {}
     for item in sorted(items, key=lambda item: (item.stratum, item.id)):
         strata.setdefault(item.stratum, []).append(item)
@@ -150,12 +152,12 @@ def strata_of(items: Sequence[Item]) -> dict[str, list[Item]]:
 def draw_more(
     items: Sequence[Item], plan: "SheetPlan", labels: Mapping[str, "Label"], n: int, seed: int
 ) -> list[tuple[Item, float]]:
-    """The rows of a sheet and n new ones (all that are left, if there are fewer), with their probabilities.
+    """Add n new rows, or all that are left, to the rows of a sheet. Returns all of them with their new probabilities.
 
-    Each new row comes from the stratum where it shrinks the interval of the mean most, by the spread of its labels so
-    far (Neyman allocation: Cochran 1977, Sampling Techniques, section 5.5). Within a stratum old and new rows together
-    are a simple random sample, so each has the probability rows / items of the stratum. Raises InputError for a sheet
-    of kept labels, whose rows were drawn from other strata.
+    Each new row comes from the stratum where it shrinks the interval of the mean most, judged by the spread of the
+    labels so far (Neyman allocation: Cochran 1977, Sampling Techniques, section 5.5). Within a stratum, old and new
+    rows together are a simple random sample. So each has the probability rows / items of the stratum. Raises InputError
+    for a sheet of kept labels, because its rows were drawn from other strata.
     """
     if plan.strata:
         raise InputError("--more: this sheet was made of kept labels; `rag-zeval reuse-labels --n` adds rows to it")
@@ -172,7 +174,7 @@ def draw_more(
         open_ = [name for name, stratum in strata.items() if rows[name] < len(stratum)]
         if not open_:
             break
-        # what one more row takes from spread / rows; a stratum without a row comes first
+        # by how much one more row reduces spread / rows; 0.5 prevents a division by 0 if a stratum has no row
         rows[max(open_, key=lambda name: spread[name] / max(rows[name] * (rows[name] + 1), 0.5))] += 1
     for name, stratum in strata.items():
         fresh = [item for item in stratum if item.id not in plan.probabilities]
@@ -182,15 +184,16 @@ def draw_more(
 
 
 def _variance(labels: Sequence[float]) -> float:
-    """Of a stratum's labels, and of a 0 and a 1 that stand for what few labels do not show."""
+    """Return the variance of a stratum's labels, with a 0 and a 1 added because few labels show too little spread."""
     return statistics.pvariance([*labels, 0.0, 1.0])
 
 
 @dataclass(frozen=True)
 class SheetPlan:
-    """How a sheet was drawn: of which metric and unit, and each row's probability of being in it, by its id.
+    """How a sheet was drawn: its metric, its unit, and the probability of each row by id.
 
-    strata: of the rows of a sheet that was made of kept labels, which are not those of its results (`kept_labels`).
+    strata: by row id, for a sheet of kept labels. They come from the file of labels, not from the results (see
+    `kept_labels`). Empty for other sheets.
     """
 
     metric: str
@@ -201,9 +204,9 @@ class SheetPlan:
 
 @dataclass(frozen=True)
 class Label:
-    """What a person wrote in a row: the label from 0 to 1 (a grade g counts (g - 1) / 4), its text, and the note.
+    """A person's label of a row, from 0 to 1, with its text and the note. A grade g has the value (g - 1) / 4.
 
-    stands_for: how many rows of the results; None where that follows from the strata of the results.
+    stands_for: how many rows of the results it stands for. None if this follows from the strata of the results.
     """
 
     value: float
@@ -213,7 +216,7 @@ class Label:
 
 
 def plan_path(sheet: Path) -> Path:
-    """The file beside a sheet that holds its plan."""
+    """Return the path of the plan of a sheet, which is beside it."""
     return sheet.with_name(f"{sheet.name}.json")
 
 
@@ -226,12 +229,12 @@ def write_sheet(
     labels: Mapping[str, Label] | None = None,
     strata: Mapping[str, str] | None = None,
 ) -> None:
-    """Write the sheet, which shows no score and nothing that depends on one, and its plan, which does.
+    """Write a sheet and its plan. The sheet shows no score and nothing that depends on one; the plan does.
 
-    labels: those that are there already, by row. strata: those of the rows, where they are not those of the results.
-    What to judge by has a column for each kind of it, such as "ground truth" or "retrieved contexts". The plan comes
-    first: where a kill left it alone, the same command writes the sheet.
-    Raises InputError if the sheet is there already, since it may hold somebody's labels, or the plan of another one.
+    labels: labels to fill in, by row id. strata: by row id, if they are not those of the results. Each kind of text to
+    judge by has its own column, such as "ground truth" or "retrieved contexts". The plan is written first. If a run is
+    killed before it writes the sheet, the same command writes it.
+    Raises InputError if the sheet already exists, because it may hold labels, or if the plan of another sheet exists.
     """
     names = strata or {item.id: item.stratum for item, _ in drawn}
     draws = {item.id: {"stratum": names[item.id], "probability": probability} for item, probability in drawn}
@@ -249,7 +252,7 @@ def write_sheet(
 
 
 def read_plan(sheet: Path) -> SheetPlan:
-    """The plan of a sheet. Raises InputError naming file and field."""
+    """Read the plan of a sheet. Raises InputError naming file and field, and if the plan is missing."""
     path = plan_path(sheet)
     if not path.exists():
         raise InputError(
@@ -274,7 +277,7 @@ def read_plan(sheet: Path) -> SheetPlan:
 
 
 def check_drawn_from(sheet: Path, plan: SheetPlan, results: Path | str, items: Sequence[Item]) -> None:
-    """Raise InputError if a row of the sheet is none of the items of this result file."""
+    """Raise InputError if a row of the sheet is not among the items of this result file."""
     there = {item.id for item in items}
     gone = [id_ for id_ in plan.probabilities if id_ not in there]
     if gone:
@@ -285,9 +288,10 @@ def check_drawn_from(sheet: Path, plan: SheetPlan, results: Path | str, items: S
 
 
 def read_labels(path: Path, plan: SheetPlan) -> dict[str, Label]:
-    """The labels of a sheet by row id, empty ones left out; texts that a program may have changed are not looked at.
+    """Read the labels of a sheet, by row id. Rows without a label are left out.
 
-    Raises InputError naming file, line and field: a label that is none, an id that is not of the plan or stands twice.
+    Only id, label and note are read, so a program may have changed the other texts. Raises InputError naming file, line
+    and field for an invalid label, an id that is not in the plan, and a duplicate id.
     """
     labels: dict[str, Label] = {}
     seen = set()

@@ -1,1 +1,1 @@
-"""What people have in files: questions, what was retrieved for them, and the answers of their systems."""
+"""Reads cases: questions, the contexts retrieved for them, and the answers of RAG systems."""

@@ -1,4 +1,4 @@
-"""A question with what a RAG system made of it, and the example that a scorer sees of it."""
+"""Cases: questions with the answers of RAG systems, and the examples that scorers get from them."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,18 +10,22 @@ from rag_zeval.judge.needs import BETWEEN, NOUNS
 from rag_zeval.text import content_hash, is_blank, text_id
 
 REFERENCE, CONTEXTS, TRUTH = "reference", "contexts", "truth"
-SOURCES = (CONTEXTS, TRUTH, REFERENCE)  # of what to judge by
-ALL, NO_SLICE = "all", "(none)"  # what tables call all cases, and the slice of those without a tag
+SOURCES = (CONTEXTS, TRUTH, REFERENCE)  # kinds of reference
+ALL, NO_SLICE = "all", "(none)"  # in tables: all cases, and the slice of cases without a tag
 
 
 @dataclass(frozen=True)
 class Case:
-    """A question, what was retrieved for it, and the answers of one or more systems.
+    """A question, its retrieved contexts, and the answers of one or more systems.
 
-    answers: text by system; judged together, by one reference. contexts: retrieved chunks, best first, and
-    `context_ids` theirs. truth: the true answer. reference: the text to judge by, where the file itself says which.
-    gold_chunk_ids: the chunks that hold the answer. latency_s: seconds that the system took. unanswered: for systems
-    without an answer, whose text is "", why: "no answer", or more, such as "no answer: HTTP 429: slow down".
+    answers: the text of each system's answer. They are judged together, by one reference.
+    contexts: the retrieved contexts, best first. `context_ids` are their ids.
+    truth: the ground truth.
+    reference: the text to judge by, if the file gives one.
+    gold_chunk_ids: the chunks that hold the answer.
+    latency_s: seconds that the system took to answer.
+    unanswered: for each system without an answer, the reason: "no answer", or more, such as
+    "no answer: HTTP 429: slow down". In `answers` its text is "".
     cost_usd: what the system's answer cost.
     """
 
@@ -40,24 +44,30 @@ class Case:
 
     @property
     def golden(self) -> dict[str, str]:
-        """The hash of each text of a golden set that the case has: it is the same in every version of the system."""
+        """The hashes of the golden-set fields that the case has. They are the same in every version of the system."""
         return golden_hashes(self.question, self.truth, self.gold_chunk_ids)
 
     @property
     def chunk_ids(self) -> tuple[str, ...]:
-        """An id for each of the contexts: the file's, or one made of its text where the file does not give all."""
+        """An id for each retrieved context.
+
+        The ids are those of the file. Unless the file has one for every context, all are derived from the texts.
+        """
         if len(self.context_ids) == len(self.contexts):
             return self.context_ids
         return tuple(text_id("c", context) for context in self.contexts)
 
     def source(self, against: str) -> str | None:
-        """The text to judge by: the reference, the true answer, or all contexts; None where nothing is seen in it."""
+        """Return the text to judge by: the reference, the ground truth, or all retrieved contexts. None if it is blank.
+
+        against: one of SOURCES.
+        """
         texts = {CONTEXTS: BETWEEN.join(self.contexts), TRUTH: self.truth, REFERENCE: self.reference}
         return None if is_blank(texts[against]) else texts[against]
 
 
 def golden_hashes(question: str | None, truth: str | None, gold_chunk_ids: Sequence[str]) -> dict[str, str]:
-    """A hash of each text that is there. White space and the order of ids do not count.
+    """Return a hash of each field that is not empty. White space and the order of ids make no difference.
 
     >>> golden_hashes("Why?", None, ["b", "a"]) == golden_hashes(" Why?", None, ["a", "b"])
     True
@@ -71,16 +81,16 @@ def golden_hashes(question: str | None, truth: str | None, gold_chunk_ids: Seque
 
 
 def set_version(rows: Iterable[Mapping[str, str]]) -> str:
-    """What a set of questions is called: 12 hex digits that stand for its rows, in any order.
+    """Return the version of a set of questions: a hash of its rows, in any order, as 12 hex digits.
 
-    rows: the hashes of each (`golden_hashes`). Sets with the same questions, true answers and gold chunks have the same
-    version, whatever their ids and slices are.
+    rows: the hashes of each row, from `golden_hashes`. Sets with the same questions, ground truth and gold chunks have
+    the same version. Ids of questions and slices make no difference.
     """
     return content_hash(sorted(content_hash(sorted(row.items())) for row in rows))[:12]
 
 
 def edited(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """The fields of a row that have another hash; one that either lacks is not compared.
+    """Return the fields whose hashes differ. A field that is missing before or now is not compared.
 
     >>> edited({"question": "a", "truth": "b"}, {"question": "a", "truth": "c", "gold_chunk_ids": "d"})
     ['truth']
@@ -89,14 +99,14 @@ def edited(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 
 class CaseSet:
-    """The cases of one command, in the order of its files. `keys` names each of them in a result file.
+    """The cases of one command, in the order of its files. `keys` are their ids in a result file.
 
-    Raises InputError if two of one system have the same id.
+    Raises InputError if two cases of the same system have the same id.
     """
 
     def __init__(self, cases: Sequence[Case]):
         self.cases = cases
-        several = len({case.id for case in cases}) < len(cases)  # several systems, each with contexts of its own
+        several = len({case.id for case in cases}) < len(cases)  # a case per system, each with its own contexts
         self.keys = [f"{', '.join(case.answers)}:{case.id}" if several else case.id for case in cases]
         if len(set(self.keys)) < len(cases):
             twice = Counter(self.keys).most_common(1)[0][0]
@@ -105,9 +115,13 @@ class CaseSet:
             )
 
     def sources(self, against: str | None, judged: bool = True) -> list[str]:
-        """What to judge by: "reference", "contexts", "truth", or "both" of the last two; None: what the cases have.
+        """Return the kinds of reference to judge by: one or two of SOURCES, or none if there is nothing to judge by.
 
-        judged: whether there must be something to judge by. Raises InputError if no case has it.
+        against: one of SOURCES, or "both": first the contexts, then the truth. None chooses the first of
+        reference, contexts and truth that a case has.
+        judged: whether it is an error if no case has a reference of any kind.
+
+        Raises InputError for another `against`, and if no case has the kind that it names.
         """
         if against not in (None, "both", *SOURCES):
             raise InputError(f"--against {against}: must be one of {', '.join(SOURCES)}, both")
@@ -121,7 +135,7 @@ class CaseSet:
         return wanted
 
     def example(self, at: int, against: str) -> Example:
-        """What a scorer sees of a case; its reference is blank where the case has nothing of that kind."""
+        """Return case number `at` as a scorer gets it. Its reference is "" if the case has none of that kind."""
         case = self.cases[at]
         answers, reference = tuple(case.answers.values()), case.source(against) or ""
         unanswered = tuple(case.unanswered.get(system, "") for system in case.answers) if case.unanswered else ()

@@ -1,6 +1,7 @@
-"""Values of people's fields as texts: lists as JSON, Python, numpy and pandas print them, and chunks as objects.
+"""Converts the values of people's fields to texts, ids and chunks.
 
-Nothing is evaluated. A text that begins like a list and cannot be read as one is refused, never judged as it stands.
+It reads lists as JSON, Python, numpy and pandas print them, and chunks that are objects. It never evaluates code in a
+value. It rejects a text that begins like a list but cannot be read as one: such a text is never judged as it is.
 """
 
 import ast
@@ -19,36 +20,39 @@ from rag_zeval.cases.row_files import unfolded
 from rag_zeval.errors import InputError
 from rag_zeval.text import is_blank
 
-# Nothing but a printed list or object begins like this.
+# Only a printed list or object begins like this.
 LISTS = re.compile(r"""(?:array\(|[\[{])\s*(?:["'\[{(]|nan\b|None\b|array\(|np\.\w+\(|\w+\(\w+=)""")
-TUPLES = re.compile(r"""\(\s*["']""")  # but a text may: ("The Act") means ...
+TUPLES = re.compile(r"""\(\s*["']""")  # an ordinary text may begin like this, too: ("The Act") means ...
 SKIPPED = (tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 VALUES = (tokenize.STRING, tokenize.NUMBER)
-SEVERAL = re.compile(r"[|;,]|^\[\S+\s+\S+")  # in a text of ids
+SEVERAL = re.compile(r"[|;,]|^\[\S+\s+\S+")  # signs that one text holds several ids
 MOST_SHOWN = 40  # characters of a value in an error
 
 
 def is_nothing(value: Any) -> bool:
-    """Whether a value says that there is none: null, NaN, an empty list, a blank or invisible text, or `nan`."""
+    """Whether a value means that nothing is there: null, NaN, an empty list, blank or invisible text, or `nan`."""
     if isinstance(value, str):
         return value.strip() in NOTHING or is_blank(value)
     if isinstance(value, (list, tuple, set, dict)):
         return not value
-    missing = type(value).__name__ in ("NAType", "NaTType")  # of pandas, which need not be there
+    missing = type(value).__name__ in ("NAType", "NaTType")  # pandas' missing values; pandas need not be installed
     return value is None or missing or (isinstance(value, float) and math.isnan(value))
 
 
 def is_object(value: Any) -> bool:
-    """Whether a value is a JSON object around others, or a text that holds one; an error in place of a text is none."""
+    """Whether a value is a JSON object, or a text that holds one.
+
+    An object with the field "error" does not count, because it takes the place of an answer.
+    """
     if isinstance(value, str) and value.lstrip().startswith("{"):
         value = unfolded(value)
     return isinstance(value, Mapping) and "error" not in value
 
 
 def as_text(value: Any) -> str | None:
-    """A text, numbers and truth values as Python prints them; None for nothing.
+    """Return a value as text. None if it means that nothing is there.
 
-    Raises InputError for lists and objects.
+    Numbers and truth values become what Python prints. Raises InputError for lists and objects.
     """
     if is_nothing(value):
         return None
@@ -60,20 +64,24 @@ def as_text(value: Any) -> str | None:
 
 
 def as_id(value: Any) -> str | None:
-    """An id as text; 7.0 is 7, since a column of whole numbers with a gap is one of floats."""
+    """Return an id as text. 7.0 becomes "7", because a column of whole numbers with a gap is read as floats."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return as_text(value)
 
 
 def as_texts(value: Any) -> tuple[str, ...]:
-    """The texts of a list, which a table's cell may hold in print; another text is the only one. Nulls are left out."""
+    """Return the texts of a list, without nulls.
+
+    The list may be printed in a text, as in a table's cell. Any other text is returned as the only one. Raises
+    InputError for an item that is a list or an object.
+    """
     texts = [as_text(item) for item in _items(value)]
     return tuple(text for text in texts if text is not None)
 
 
 def as_ids(value: Any) -> tuple[str, ...]:
-    """As `as_texts`, for ids. Raises InputError for one text that seems to hold several."""
+    """Return the ids of a list, read as by `as_texts`. Raises InputError for one text that seems to hold several."""
     if isinstance(value, str) and SEVERAL.search(value) and isinstance(printed(value), str):
         raise InputError(f'may hold several ids in one text: write a list, such as ["d1", "d2"]; found {value!r}')
     ids = [as_id(item) for item in _items(value)]
@@ -81,9 +89,10 @@ def as_ids(value: Any) -> tuple[str, ...]:
 
 
 def as_chunks(value: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Texts and ids of retrieved chunks, which are texts or objects; no ids if one has none.
+    """Return the texts and the ids of retrieved chunks, which may be texts or objects.
 
-    Raises InputError for an object without one text that is known by its name (see `names.CHUNK_TEXT`).
+    The ids are empty unless every chunk has one. Raises InputError for an object that does not hold exactly one text
+    under the names in `names.CHUNK_TEXT`.
     """
     chunks = [_chunk(item) for item in _items(value)]
     there = [(text, id_) for text, id_ in chunks if text is not None]
@@ -92,7 +101,7 @@ def as_chunks(value: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def as_truth(value: Any) -> str | None:
-    """The true answer; of several ways to write it the first that is there."""
+    """Return the ground truth, or None. If there are several ways to write it, return the first."""
     return next(iter(as_texts(value)), None)
 
 
@@ -117,7 +126,7 @@ def _chunk(item: Any) -> tuple[str | None, str | None]:
 
 
 def _items(value: Any) -> Sequence[Any]:
-    """The items of a list, or of what is printed like one; another value is the only item."""
+    """Return the items of a list, or of a text that prints one. Any other text or object is the only item."""
     if isinstance(value, str):
         value = printed(value)
     if is_nothing(value):
@@ -132,10 +141,12 @@ def _items(value: Any) -> Sequence[Any]:
 
 
 def printed(text: str) -> Any:
-    """The list or object that a text prints, or the text itself.
+    """Return the list or object that a text prints, or else the text itself.
 
-    JSON, also as a JSON text; Python's lists, tuples and sets; numpy's `['a' 'b']` and `array(['a'])`; LangChain's
-    `[Document(page_content='a')]`. Raises InputError if it begins like one of those and does not end so.
+    Reads JSON, also if it was encoded twice. Reads Python's lists, tuples and sets, numpy's `['a' 'b']` and
+    `array(['a'])`, and LangChain's `[Document(page_content='a')]`.
+    Raises InputError for a text that begins like one of those but cannot be read as one. Only a text that begins with
+    "(" is then returned as it is.
     """
     bare = text.strip()
     if not bare or bare[0] not in '[({"a':
@@ -145,7 +156,7 @@ def printed(text: str) -> Any:
     except (ValueError, RecursionError):
         pass
     else:
-        if isinstance(value, str):  # a list that was written as JSON twice
+        if isinstance(value, str):  # a list that was encoded as JSON twice
             inner = printed(value)
             return text if isinstance(inner, str) else inner
         return value if isinstance(value, (list, dict)) else text
@@ -153,7 +164,7 @@ def printed(text: str) -> Any:
         return text
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of odd escapes
+            warnings.simplefilter("ignore")  # about invalid escapes
             value = _literal(ast.parse(_with_commas(bare), mode="eval").body)
             return text if isinstance(value, str) else value
     except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError) as error:
@@ -164,9 +175,10 @@ def printed(text: str) -> Any:
 
 
 def _with_commas(text: str) -> str:
-    """The text with commas between the items of a numpy array, `['a' 'b']`, which Python would join to one text.
+    """Return the text with commas between the items of a numpy array, such as `['a' 'b']`.
 
-    Raises ValueError where some items have commas and some not, for then it is not known what was meant.
+    Without commas, Python would join the items to one text. Raises ValueError for a tuple, and if only some items are
+    separated by commas, because the meaning is then unclear.
     """
     tokens = [token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type not in SKIPPED]
     gaps = [at for at, (one, two) in enumerate(pairwise(tokens)) if one.type in VALUES and two.type in VALUES]
@@ -182,7 +194,7 @@ def _with_commas(text: str) -> str:
 
 
 def _literal(node: ast.expr) -> Any:
-    """The value of a literal, or of a call that an array or a chunk is printed as. Raises ValueError for others."""
+    """Return the value of a literal, or of the call that prints an array or a chunk. Raises ValueError otherwise."""
     if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
         return [_literal(item) for item in node.elts]
     if isinstance(node, ast.Constant) and not isinstance(node.value, (bytes, complex)) and node.value is not ...:
@@ -207,7 +219,7 @@ def _literal(node: ast.expr) -> Any:
 
 
 def _argument(node: ast.expr) -> Any:
-    """The value of an argument of a printed object; None where it is another object, which is not looked at."""
+    """Return the value of an argument of a printed object, or None if it is not a literal."""
     try:
         return _literal(node)
     except ValueError:

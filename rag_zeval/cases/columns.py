@@ -1,4 +1,8 @@
-"""Which column holds what: by the user's word, by the layout of a tool, or by its name; never by one row's values."""
+"""Decides which column holds which field.
+
+It goes by what the user says, by the layout of a known tool, or by the column's name. It never decides by the values of
+a single row.
+"""
 
 import difflib
 import shlex
@@ -12,26 +16,29 @@ from rag_zeval.cases.row_files import unfolded
 from rag_zeval.errors import InputError, nearest
 from rag_zeval.files import Row
 
-ABSENT = object()  # in place of a value that is not there, not even as null
-ALIKE = 0.85  # of two names, by difflib: one wrong letter in a name of seven
-TOLD = ("question", "answer", "answers", "contexts", "truth", "reference", "id", "system")  # if they seem overlooked
+ABSENT = object()  # stands for a field that a row lacks; null is a value
+ALIKE = 0.85  # difflib ratio from which two names are alike: one wrong letter in seven
+TOLD = ("question", "answer", "answers", "contexts", "truth", "reference", "id", "system")  # fields to warn about
 OBJECTS = ("contexts", "answers")  # fields whose value may be an object
-NEEDED = {  # of which fields there must be one
+NEEDED = {  # required: at least one of the fields on the right
     "question": {"question"},
     "answer": {"answer", "answers"},
     "contexts": {"contexts", "passage", "truth", "reference"},
 }
-SPEAKERS = {"question": {"user", "human"}, "answer": {"assistant", "ai"}, "contexts": {"system", "tool"}}  # in a chat
-CHAT = {"role", "content"}  # of each message
-MOST_WORDS = 6  # of a column's name
-LOOKED_AT = 100  # rows whose values a suggestion is made of
+SPEAKERS = {"question": {"user", "human"}, "answer": {"assistant", "ai"}, "contexts": {"system", "tool"}}  # roles
+CHAT = {"role", "content"}  # fields of a chat message
+MOST_WORDS = 6  # in a column's name
+LOOKED_AT = 100  # rows from whose values a suggestion is derived
 
 
 @dataclass(frozen=True)
 class Columns:
-    """For our field, the column or path that holds it. `unused` are the columns that hold none of them.
+    """The columns of a file, and the field that each holds.
 
-    overlooked: of those unused, what each seems to be by its name, in words.
+    layout: in words, how the columns were recognised.
+    of: for each of our fields, the column or path that holds it.
+    unused: the columns that hold none of our fields.
+    overlooked: for some unused columns, what they seem to hold by their name, in words.
     """
 
     layout: str
@@ -40,16 +47,16 @@ class Columns:
     overlooked: Mapping[str, str]
 
     def value(self, row: Row, field: str) -> Any:
-        """What a row holds of a field; None where it has none."""
+        """Return a row's value of a field, or None if it has none."""
         value = at_path(row, self.of[field]) if field in self.of else None
         return None if value is ABSENT else value
 
 
 def at_path(row: Mapping[str, Any], path: str) -> Any:
-    """The value of a column, or along a path: `output.text`, `outputs.0.text`, and `docs.body` of each item of a list.
+    """Return the value of a column, or the value at the end of a path. ABSENT if there is none.
 
-    `context_*` is a list of `context_1`, `context_2` and so on. A path goes into texts that hold JSON, too.
-    ABSENT where there is none.
+    A path is written as `output.text` or `outputs.0.text`. On a list, `docs.body` takes the `body` of each item.
+    `context_*` gives the list of `context_1`, `context_2` and so on. A path also leads into texts that hold JSON.
     """
     if path in row:
         return row[path]
@@ -72,19 +79,19 @@ def at_path(row: Mapping[str, Any], path: str) -> Any:
 
 
 def option(field: str, column: str) -> str:
-    """What to type to say that a column holds a field."""
+    """Return the command-line option that says that a column holds a field."""
     return f"--map {shlex.quote(f'{field}={column}')}"
 
 
 def numbered(pattern: str, names: Iterable[str]) -> list[str]:
-    """The names that a pattern such as `context_*` stands for, by their numbers."""
+    """Return the names that a pattern such as `context_*` matches, ordered by their numbers."""
     stem = pattern.removesuffix("*")
     numbers = {name: name[len(stem) :] for name in names if name.startswith(stem)}
     return sorted((name for name, number in numbers.items() if number.isdecimal()), key=lambda name: int(numbers[name]))
 
 
 def check_names(names: Mapping[str, str]) -> None:
-    """Raises InputError for a field of the user's own that does not exist."""
+    """Raise InputError if the user names a field that does not exist."""
     for name in names:
         if name not in FIELDS:
             hint = nearest(name, FIELDS) or f"; choose from: {', '.join(FIELDS)}"
@@ -98,13 +105,16 @@ def choose(
     sample: Sequence[Row],
     judged: bool = True,
 ) -> Columns:
-    """The columns to read, and what each holds.
+    """Return the columns to read, with the field that each holds.
 
-    there: the columns of all rows, and how many rows have a value in each; wrappers: those that hold objects, and so no
-    text; names: the user's own, each known to be there; sample: some rows, to suggest where something is that is
-    missing; judged: whether there must be something to judge by.
+    there: the columns of all rows, and how many rows have a value in each.
+    wrappers: the columns that hold only objects, and so no text.
+    names: the user's choice of columns, from our field to a column or path that exists.
+    sample: some rows, from which a column for a missing field is suggested.
+    judged: whether the file must have a reference, retrieved contexts or ground truth.
 
-    Raises InputError where two columns may hold the same, and for all that is missing, with what to type.
+    Raises InputError if two columns may hold the same field, and if required fields are missing. The message says
+    which option to add.
     """
     taken = dict(names)
     roots = {root for path in names.values() for root in _roots(path, there)}
@@ -130,7 +140,7 @@ def choose(
     wanted = [field for field in NEEDED if judged or field != "contexts"]
     if lacking := [field for field in wanted if not NEEDED[field] & taken.keys()]:
         raise InputError(_missing(lacking, taken, there, sample))
-    if "answers" in taken and "answer" in taken:  # the user's word for one of them
+    if "answers" in taken and "answer" in taken:  # the user chose one of them
         del taken["answers" if "answer" in names else "answer"]
     used = {*roots, *(root for path in taken.values() for root in _roots(path, there))}
     unused = [name for name in there if name not in used and name.partition(".")[0] not in roots]
@@ -140,14 +150,17 @@ def choose(
 
 
 def _roots(path: str, there: Collection[str]) -> list[str]:
-    """The columns in which a path, a column or a pattern begins."""
+    """Return the columns in which a column name, a path or a pattern begins."""
     if path in there:
         return [path]
     return numbered(path, there) if path.endswith("*") else [path.partition(".")[0]]
 
 
 def _patterns(there: Mapping[str, int]) -> dict[str, int]:
-    """`context_*` for `context_1` and `context_2`, with the rows that have a value in one of them, at least."""
+    """Return the patterns of numbered columns, such as `context_*` for `context_1` and `context_2`.
+
+    Each pattern comes with the number of values in its fullest column.
+    """
     patterns: dict[str, int] = {}
     for name, count in there.items():
         if (stem := name.rstrip("0123456789")) != name:
@@ -156,13 +169,17 @@ def _patterns(there: Mapping[str, int]) -> dict[str, int]:
 
 
 def _fits(layout: Layout, there: Collection[str], names: Mapping[str, str]) -> bool:
-    """Whether a file has the columns of a layout, and its owner does not take one of them for something else."""
+    """Whether a file has the columns of a layout, and the user does not say that one of them holds another field."""
     otherwise = (path in layout.known_by and layout.columns.get(field) != path for field, path in names.items())
     return all(column in there for column in layout.known_by) and not any(otherwise)
 
 
 def _one_of(found: Sequence[str], field: str, there: Mapping[str, int]) -> str | None:
-    """The column to take. Those without any value give way; our own name wins, but for answers, which may be gold."""
+    """Return the column to use, or None if none was found.
+
+    A column without any value is used only if all are empty. Our own name wins. An exception is `answer`, because it
+    may hold gold answers. Raises InputError if several columns are left.
+    """
     filled = [name for name in found if there[name]] or found[:1]
     if len(filled) < 2:
         return next(iter(filled), None)
@@ -173,7 +190,11 @@ def _one_of(found: Sequence[str], field: str, there: Mapping[str, int]) -> str |
 
 
 def _check_reference(taken: dict[str, str], names: Mapping[str, str], there: Mapping[str, int]) -> None:
-    """`reference` is the ground truth for some and the text to judge by for others; beside contexts it is not known."""
+    """Ignore the column `reference` if the file also has contexts and the user has not chosen it.
+
+    It may then be the ground truth or the text to judge by. Raises InputError unless another column holds the ground
+    truth.
+    """
     beside = [taken[field] for field in ("contexts", "passage") if field in taken]
     if "reference" not in taken or "reference" in names or not any(there.get(name, 1) for name in beside):
         return
@@ -186,7 +207,7 @@ def _check_reference(taken: dict[str, str], names: Mapping[str, str], there: Map
 
 
 def _check_answers(taken: Mapping[str, str], names: Mapping[str, str]) -> None:
-    """Raise InputError where `answers` may be those of systems or gold, and the user has not said which."""
+    """Raise InputError if `answers` may be answers of systems or gold answers, and the user has not said which."""
     if "answers" in taken and "answer" in taken and not {"answer", "answers"} & names.keys():
         several, one = taken["answers"], taken["answer"]
         raise InputError(
@@ -197,7 +218,7 @@ def _check_answers(taken: Mapping[str, str], names: Mapping[str, str]) -> None:
 
 
 def _seems(name: str, meant_otherwise: Mapping[str, str], taken: Mapping[str, str]) -> str | None:
-    """What an unused column seems to hold, in words; None where its name says nothing."""
+    """Return in words what an unused column seems to hold, or None if its name does not tell."""
     if name in meant_otherwise:
         return f"is {meant_otherwise[name]}"
     fields = [field for field in TOLD if field in fields_of(name) or field in _like(name)]
@@ -208,13 +229,13 @@ def _seems(name: str, meant_otherwise: Mapping[str, str], taken: Mapping[str, st
 
 
 def _like(name: str) -> list[str]:
-    """The fields with a name that differs from this one by a slip."""
+    """Return in a list the field with a name that this one resembles; an empty list if there is none."""
     known = {plain_name(one): field for field, names in NAMES.items() for one in names if len(one) > 4}
     return [known[like] for like in difflib.get_close_matches(plain_name(name), known, 1, ALIKE)]
 
 
 def _missing(lacking: Sequence[str], taken: Mapping[str, str], there: Mapping[str, int], sample: Sequence[Row]) -> str:
-    """All that is missing, the columns that are there, and what to type, as far as names and values tell."""
+    """Return the error message: the missing fields, the columns of the file, and the options that may fix it."""
     if not taken and (text := next(filter(_is_text, there), None)):
         return f"the first line must name the columns, such as question,answer,contexts; '{text}' is no name"
     found = _suggested(lacking, taken, sample)
@@ -225,13 +246,16 @@ def _missing(lacking: Sequence[str], taken: Mapping[str, str], there: Mapping[st
 
 
 def _suggested(lacking: Sequence[str], taken: Mapping[str, str], sample: Sequence[Row]) -> dict[str, str]:
-    """For fields that are missing, the columns or paths that may hold them."""
+    """Return for each missing field a column or path that may hold it; "COLUMN" if nothing is found.
+
+    Contexts and ground truth are also suggested if they were not required, but only by their names.
+    """
     paths = {path: values for path, values in _paths(sample).items() if path not in taken.values()}
     found: dict[str, str] = {}
     for field in [*lacking, *(field for field in ("contexts", "truth") if field not in (*lacking, *taken))]:
         free = [path for path in paths if path not in found.values()]
         ranked = [path for path in free if field in _fields_of_path(path)]
-        if field in lacking:  # others are worth adding only where their name says so
+        if field in lacking:  # other fields are suggested only by an exact name
             ranked += [path for path in free if field in _like(path.rpartition(".")[2])]
             ranked += [path for path in free if any(plain_name(path).endswith(f"_{name}") for name in NAMES[field])]
             ranked += [path for path in reversed(free) if _said_by(path, sample) in SPEAKERS[field]]
@@ -243,18 +267,18 @@ def _suggested(lacking: Sequence[str], taken: Mapping[str, str], sample: Sequenc
 
 
 def _is_text(name: str) -> bool:
-    """Whether a column's name seems to be a value, or a line of something else than a table."""
+    """Whether a column's name looks like a value, or like a line of a file that is no table."""
     return len(name.split()) > MOST_WORDS or name.endswith((".", "?")) or name.startswith(("<", "-")) or ": " in name
 
 
 def _fields_of_path(path: str) -> list[str]:
-    """What a path holds by its last name, unless one before says that all inside is the ground truth."""
+    """Return the fields that a path may hold by its last name. All that is inside a ground truth is ground truth."""
     *outer, last = path.split(".")
     return ["truth"] if any("truth" in fields_of(name) for name in outer) else fields_of(last)
 
 
 def _paths(sample: Sequence[Row]) -> dict[str, list[Any]]:
-    """The values that rows have under each path, up to three names deep, and the texts of chats."""
+    """Return the values of the rows for each path, up to three names deep, and for the content of chat messages."""
     paths: dict[str, list[Any]] = {}
 
     def walk(value: Any, path: str, depth: int) -> None:
@@ -274,7 +298,7 @@ def _paths(sample: Sequence[Row]) -> dict[str, list[Any]]:
 
 
 def _said_by(path: str, sample: Sequence[Row]) -> str | None:
-    """The role of the message whose content is at a path, if it is the same in all rows."""
+    """Return the role of the chat message whose content is at a path. None unless it is the same in all rows."""
     message, _, name = path.rpartition(".")
     roles = {str(at_path(row, f"{message}.role")) for row in sample} if name == "content" else set()
     return roles.pop() if len(roles) == 1 else None

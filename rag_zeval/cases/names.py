@@ -1,7 +1,7 @@
-"""The names that people give to their columns, and the layouts of the tools that write them. Data; `columns` reads it.
+"""The names that people give to their columns, and the column layouts of known tools. `columns` reads these data.
 
-A name is compared without case, and with `_` for spaces, hyphens and capital letters inside a word; its plural counts
-as well. So `Retrieved Contexts`, `retrievedContext` and `retrieved-contexts` are all `retrieved_context`.
+Names are compared without case. Spaces, hyphens and capital letters inside a word count as `_`, and a plural counts as
+its singular. So `Retrieved Contexts`, `retrievedContext` and `retrieved-contexts` are all `retrieved_context`.
 """
 
 import re
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-# Our fields, and what reports call them.
+# Our fields, and their names in messages.
 FIELDS: Mapping[str, str] = {
     "question": "question",
     "answer": "answer",
@@ -29,8 +29,8 @@ FIELDS: Mapping[str, str] = {
     "run": "run of a query",
 }
 
-# Columns that are taken for a field without being told so. A file with two of them for one field is refused, unless
-# one has our own name. Sources: field names of ragas 0.1 to 0.4, DeepEval, RAGChecker, open-rag-eval, TruLens, ARES,
+# Column names that are recognised for each field. A file with two such columns for one field is rejected, unless one
+# has our own name. Sources: field names of ragas 0.1 to 0.4, DeepEval, RAGChecker, open-rag-eval, TruLens, ARES,
 # Phoenix, MLflow, LangSmith, LangChain (create_retrieval_chain, RetrievalQA), LlamaIndex, DPR, FiD and promptfoo.
 NAMES: Mapping[str, tuple[str, ...]] = {
     "question": ("question", "query", "user_input", "user_query", "user_question", "input", "prompt", "question_text"),
@@ -65,24 +65,26 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "cost_usd": ("cost_usd", "cost_dollar", "total_cost_usd"),
 }  # fmt: skip
 
-# What an object that is one chunk calls its text, and its id. LangChain: page_content; LlamaIndex, RAGChecker, DPR:
+# Names of the text and of the id in an object that is a chunk. LangChain: page_content; LlamaIndex, RAGChecker, DPR:
 # text; MLflow, OpenAI: content.
 CHUNK_TEXT = ("text", "page_content", "content", "passage", "chunk", "document", "body")
 CHUNK_ID = ("doc_id", "id", "chunk_id", "id_", "node_id", "doc_uri", "passage_id", "document_id")
 
-# Where a JSON object keeps its rows.
+# Fields of a JSON object that may hold its rows.
 ENTRIES = ("results", "test_cases", "data", "samples", "rows", "examples", "records", "items", "cases", "testCases")
 
-# What a table's cell or a field says where it has nothing: how pandas, numpy, Python and databases write it.
+# How pandas, numpy, Python and databases write an empty cell or field.
 NOTHING = frozenset({"nan", "NaN", "None", "null", "NULL", "<NA>", "NaT"})
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns of a tool's files. `known_by` are columns that all such files have.
+    """The columns of a tool's files.
 
-    columns: for our field, theirs. other_meaning: columns that would be taken for one of our fields by their name, and
-    mean something else here. example: a row as the tool writes it, which the tests read.
+    known_by: columns that all its files have. The layout is recognised by them.
+    columns: for each of our fields, the tool's column.
+    other_meaning: columns whose name suggests one of our fields, and what they hold instead, in words.
+    example: a row as the tool writes it, for the tests.
     """
 
     name: str
@@ -132,7 +134,7 @@ LAYOUTS = (
         {"context": "the ideal context of DeepEval, not what was retrieved"},
     ),
     Layout(
-        "DPR",  # DPR, FiD, Atlas: gold answers in `answers`, what was retrieved in `ctxs`
+        "DPR",  # DPR, FiD, Atlas: gold answers in `answers`, retrieved contexts in `ctxs`
         ("question", "answers", "ctxs"),
         {"question": "question", "truth": "answers", "contexts": "ctxs"},
         {"question": "q?", "answers": ["t", "t2"], "ctxs": [{"id": "d", "title": "T", "text": "c"}], "output": "a"},
@@ -142,15 +144,15 @@ LAYOUTS = (
 
 @cache
 def plain_name(name: str) -> str:
-    """`Retrieved Contexts`, `retrievedContext` and `retrieved-contexts` are all `retrieved_context`."""
+    """Return the form in which names are compared. `Retrieved Contexts` becomes `retrieved_context`."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip())
     plain = re.sub(r"[\s\-]+", "_", words).lower()
     return plain.removesuffix("s") if len(plain) > 2 and not plain.endswith("ss") else plain
 
 
 def fields_of(name: str) -> list[str]:
-    """The fields that a column of this name may hold."""
-    if name.strip().lower() == "answers":  # no plural of a name for one answer
+    """Return the fields that a column of this name may hold."""
+    if name.strip().lower() == "answers":  # not the plural of `answer`
         return ["answers"]
     plain = plain_name(name)
     return [ours for ours, names in NAMES.items() if plain in map(plain_name, names)]

@@ -1,4 +1,4 @@
-"""The rows of what Python programs hold: frames, data sets, tables, lists of dicts or of objects."""
+"""Reads rows from Python objects: frames, data sets, tables, and lists of dicts or objects."""
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Set
@@ -9,9 +9,12 @@ from rag_zeval.errors import InputError
 
 
 def read_objects(source: Any) -> Iterator[PlacedRow]:
-    """The rows of a frame (pandas, polars), a `datasets.Dataset`, a pyarrow Table, or of what gives dicts or objects.
+    """Yield the rows of a Python object, each with its place. A row that cannot be read is yielded as an InputError.
 
-    Such objects are pydantic models, dataclasses and named tuples. Raises InputError for what holds no rows.
+    source: a frame (pandas, polars), a `datasets.Dataset`, a pyarrow Table, or an iterable of dicts, pydantic models,
+    dataclasses or named tuples. A dict is read as JSON is, by `rows_of`.
+
+    Raises InputError for any other source, for duplicate column names, and for several splits.
     """
     for number, row in enumerate(_rows(source), 1):
         found = _fields(row)
@@ -50,7 +53,7 @@ def _rows(source: Any) -> Iterable[Any]:
 
 
 def _fields(row: Any) -> Mapping[Any, Any] | None:
-    """The fields of a dict or of an object that tells them."""
+    """Return the fields of a dict, or of an object that can list its fields; otherwise None."""
     if isinstance(row, Mapping):
         return row
     if dataclasses.is_dataclass(row) and not isinstance(row, type):
@@ -63,7 +66,10 @@ def _fields(row: Any) -> Mapping[Any, Any] | None:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it: arrays are lists; chunks of LangChain and LlamaIndex are objects with their text."""
+    """Return a value in a form that JSON has, if it has one.
+
+    Arrays and sets become lists. Chunks of LangChain and LlamaIndex become objects with "text" and "id".
+    """
     if value is None or isinstance(value, (str, int, float)):
         return value
     if hasattr(value, "tolist"):  # numpy's arrays and numbers

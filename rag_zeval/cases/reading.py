@@ -1,4 +1,4 @@
-"""Cases out of what people have, and an account of how it was read: said before anything is judged."""
+"""Reads cases from people's files and Python objects, and reports how each source was read."""
 
 import math
 import re
@@ -22,16 +22,17 @@ from rag_zeval.judge.needs import BETWEEN
 from rag_zeval.judge.schema import LETTERS
 from rag_zeval.text import one_line, text_id
 
-ID_OR_LINK = re.compile(r"[!-~]*[\d_/#][!-~]*")  # no blanks, and a sign that words seldom have
-MOST_TOLD = 20  # bad rows of a file that are named one by one
+ID_OR_LINK = re.compile(r"[!-~]*[\d_/#][!-~]*")  # no spaces, and a character that is rare in words
+MOST_TOLD = 20  # bad rows of a file that are listed one by one
 
 
 @dataclass(frozen=True)
 class CaseFile:
     """The cases of one source, and how they were read.
 
-    unnamed: cases without an id in the file, whose id is made of their question. left_out: why rows were left out, if
-    that was asked for. system: the name of the source, where answers are named after it.
+    unnamed: number of cases without an id in the file. Their id is derived from the question.
+    left_out: for each skipped row, its place and the reason.
+    system: the name that answers without a system got, if there are any.
     """
 
     name: str
@@ -42,7 +43,7 @@ class CaseFile:
     system: str | None = None
 
     def lines(self) -> Iterator[str]:
-        """How the file is read: what stands in which column, and in how many cases; what is not used."""
+        """Yield the report on the file: which column holds each field, in how many cases, and what is not used."""
         count = len(self.cases)
         yield f"{self.name}: {count} {'case' if count == 1 else 'cases'} ({self.columns.layout})"
         of = {"contexts" if name == "passage" else name: column for name, column in self.columns.of.items()}
@@ -65,7 +66,7 @@ class CaseFile:
             yield f"  warning: column '{name}' is not used; {meaning}"
 
     def _count(self, name: str) -> int:
-        """The cases that have a value of this field in the file."""
+        """Return the number of cases for which the file has a value of this field."""
         if name in ("id", "system"):
             return len(self.cases) - (self.unnamed if name == "id" else 0)
         if name in ("answer", "answers"):
@@ -77,7 +78,7 @@ class CaseFile:
 
 
 class BadRows(InputError):
-    """Rows that cannot be read, each with its reason."""
+    """Raised for rows that cannot be read; its lines give the reason for each."""
 
     def __init__(self, reasons: list[str], rows: int):
         shown = [one_line(reason) for reason in reasons[:MOST_TOLD]]
@@ -104,22 +105,24 @@ def read_cases(
 ) -> CaseFile:
     """Read the cases of a file, a frame, a data set, a table, or a list of dicts or objects, in their order.
 
-    Columns are found by their names. A case without an id gets one made of its question, so that files pair by
-    question.
+    Columns are recognised by their names. A case without an id gets one derived from its question, so that the cases of
+    several files can be paired by question.
 
         print(read_cases("answers.csv"))  # how the file is read, before anything is judged
 
     Args:
         source: A path, a DataFrame, a `datasets.Dataset`, an Arrow table, or a list.
-        names: Our field -> the column that holds it, or a path into objects. It comes before the names that are known:
-            `{"question": "q", "answer": "out.text"}`.
-        encoding: Of a text file. Default: UTF-8, or UTF-16 with a byte order mark.
-        skip_bad_rows: Leave out rows that cannot be read, and count them.
-        system: The system of answers that name none. Default: the name of the file.
-        judged: Whether there must be something to judge by.
+        names: The columns that you choose: for a field, its column or a path into objects. They take precedence over
+            the recognised names. Example: `{"question": "q", "answer": "out.text"}`.
+        encoding: The encoding of a text file. Default: UTF-8, or UTF-16 or UTF-32 with a byte order mark.
+        skip_bad_rows: Skip rows that cannot be read, and list them in `left_out`.
+        system: The system of answers that name none. Default: the file's name without its suffix, or "answer" for a
+            Python object.
+        judged: Whether the source must have a reference, retrieved contexts or ground truth.
 
     Raises:
-        InputError: Naming file, line and column for all rows that cannot be read.
+        InputError: If a column is missing or ambiguous, or if rows cannot be read. It names file, line and column of
+            the first 20 such rows.
     """
     check_names(names or {})
     if isinstance(source, (str, Path)):
@@ -134,7 +137,7 @@ def read_cases(
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
-    """The rows of a file, each with its place. Raises InputError at the first that is none."""
+    """Yield the rows of a file, each with its place. Raises InputError at the first that cannot be read."""
     for place, row in read_table(path):
         if isinstance(row, InputError):
             raise InputError(f"{place}: {row}")
@@ -142,13 +145,13 @@ def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
 
 
 def question_id(question: str) -> str:
-    """The id of a case that has none in its file: equal questions have equal ids."""
+    """Return the id of a case whose file gives none. Equal questions have equal ids."""
     return text_id("q", question)
 
 
 @dataclass
 class _Reader:
-    """One source, gone through twice: for its columns, and for its cases."""
+    """Reads one source twice: first for its columns, then for its cases."""
 
     name: str
     rows: Callable[[], Iterator[PlacedRow]]
@@ -157,7 +160,7 @@ class _Reader:
     judged: bool
     bad: list[str] = field(default_factory=list)
     unnamed: int = 0
-    first: dict[tuple[str, ...], tuple[str, Case]] = field(default_factory=dict)  # case of an id, by its systems
+    first: dict[tuple[str, ...], tuple[str, Case]] = field(default_factory=dict)  # by id and systems
     repeated: Counter[tuple[str, ...]] = field(default_factory=Counter)
 
     def read(self, skip_bad_rows: bool) -> CaseFile:
@@ -177,7 +180,7 @@ class _Reader:
         return CaseFile(self.name, cases, columns, self.unnamed, tuple(self.bad), by_name)
 
     def _columns(self) -> tuple[Columns, int]:
-        """The columns of all rows, null or not, and the number of rows."""
+        """Return the chosen columns and the number of rows. Columns that are null in every row count, too."""
         there: Counter[str] = Counter()
         texts: Counter[str] = Counter()
         found: Counter[str] = Counter()
@@ -208,13 +211,17 @@ class _Reader:
             return choose(there, wrappers, self.names, sample, self.judged), number
 
     def _filled(self) -> Iterator[PlacedRow]:
-        """All rows but the empty ones of a spreadsheet."""
+        """Yield all rows except empty ones, which spreadsheets have."""
         for place, row in self.rows():
             if isinstance(row, InputError) or not all(map(is_nothing, row.values())):
                 yield place, row
 
     def _grouped(self, columns: Columns) -> Iterator[PlacedRow]:
-        """A row for each answer, with the passages of all its rows: by their numbers, or else in the order of rows."""
+        """Yield one row for each answer, with the passages of all its rows.
+
+        Passages are ordered by their ids if all are numbers, otherwise as the rows are. If a query has several answers,
+        an InputError is yielded in place of its row.
+        """
         groups: dict[tuple[str, ...], list[tuple[str, Row]]] = {}
         for place, row in self._filled():
             if isinstance(row, InputError):
@@ -225,7 +232,7 @@ class _Reader:
             groups.setdefault(key, []).append((place, row))
         for rows in groups.values():
             merged: Row = {}
-            answers: dict[str, str] = {}  # the place of each
+            answers: dict[str, str] = {}  # the place of each answer
             for place, row in rows:
                 merged.update({name: value for name, value in row.items() if is_nothing(merged.get(name))})
                 if not is_nothing(answer := columns.value(row, "answer")):
@@ -266,7 +273,11 @@ class _Reader:
         return replace(case, id=self._id(read("id", as_id), case, columns, row, place))
 
     def _id(self, given: str | None, case: Case, columns: Columns, row: Row, place: str) -> str:
-        """The id given, or one made of the question; runs and equal questions from the second on get their number."""
+        """Return the given id, or one derived from the question.
+
+        Repeated questions and runs get a number from the second on. Raises InputError for a duplicate id, and if rows
+        look like the passages of one answer.
+        """
         id_ = given or question_id(case.question)
         of = (id_, *case.answers)
         earlier = self.first.setdefault(of, (place, case))
@@ -284,7 +295,11 @@ class _Reader:
         return id_ if self.repeated[of] == 1 else f"{id_}#{self.repeated[of]}"
 
     def _answers(self, row: Row, columns: Columns, system: str) -> tuple[dict[str, str], dict[str, str]]:
-        """Text by system, and why those without one have none; their text is blank."""
+        """Return each system's answer, and for each system without one the reason.
+
+        A missing answer is an empty text. Raises InputError if the column `answers` cannot be read as answers by
+        system.
+        """
         if "answers" in columns.of:
             name, several = columns.of["answers"], columns.value(row, "answers")
             if isinstance(several, list) and ("answers" in self.names or "reference" in columns.of):
@@ -314,7 +329,7 @@ class _Reader:
 
 
 def _answer(value: Any, row: Row) -> tuple[str | None, str]:
-    """The text of an answer; or None, and why: nothing is there, or an error of the system that was to answer."""
+    """Return an answer's text and "". If there is none, return None and the reason, such as the system's error."""
     told = value.get("error") if isinstance(value, Mapping) else None
     if told is None and not is_nothing(value):
         return as_text(value), ""
@@ -328,7 +343,7 @@ def _answer(value: Any, row: Row) -> tuple[str | None, str]:
 
 
 def _passages(rows: list[Row], columns: Columns) -> Row:
-    """The passages of an answer's rows, and their ids, under the names of their columns."""
+    """Return the passages of an answer's rows, and their ids, under the names of their columns."""
     texts, ids = columns.of["passage"], columns.of.get("context_ids")
     there = [row for row in rows if not is_nothing(columns.value(row, "passage"))]
     numbers = [str(row.get(ids, "")).strip("[] ") for row in there] if ids else []
@@ -343,7 +358,7 @@ def _reference(value: Any) -> str | None:
 
 
 def _amount(value: Any) -> float | None:
-    """Seconds or dollars."""
+    """Return seconds or dollars, or None. Raises InputError unless the value is a number of 0 or more."""
     if is_nothing(value):
         return None
     try:

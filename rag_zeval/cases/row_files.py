@@ -1,7 +1,7 @@
-"""The rows of files: delimited text, Excel, Parquet and Arrow, JSON in its many arrangements, plain or packed by gzip.
+"""Reads the rows of files: delimited text, Excel, Parquet, Arrow, and JSON in many arrangements, also packed by gzip.
 
-Every reader gives rows one after the other, each with its place, so that a file need not fit into memory as a whole
-where its format allows that (delimited text, JSON lines, Parquet).
+Every reader yields one row at a time, with its place. So delimited text, JSON lines and Parquet files need not fit into
+memory.
 """
 
 import codecs
@@ -21,22 +21,25 @@ from rag_zeval.csv_files import csv_rows, delimiter_of
 from rag_zeval.errors import InputError, needed
 from rag_zeval.files import MARKS, Row, finite, json_faults, json_lines, locate, locate_json, whole_number
 
-PlacedRow = tuple[str, Row | InputError]  # a place, and the row there or why there is none
-PARQUET_ROWS = 1_000  # held at a time
-HEAD = 1 << 16  # bytes by which a file's kind and encoding are known
+PlacedRow = tuple[str, Row | InputError]  # a place, and the row there or why it cannot be read
+PARQUET_ROWS = 1_000  # in memory at a time
+HEAD = 1 << 16  # bytes by which a file's format and encoding are recognised
 MARKDOWN_RULE = re.compile(r"\s*(:?--+:?)?\s*")  # a cell of the line below a Markdown table's header
 NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f]")
 FORMATS = "CSV, JSON, Excel, Parquet or Feather"
-FEW_LETTERS = 200  # beyond ASCII, by which an encoding is not yet known
-# Encodings of spreadsheets.
+FEW_LETTERS = 200  # bytes beyond ASCII; fewer are not enough to detect an encoding
+# Encodings that spreadsheet programs write.
 LEGACY = ["cp1252", "shift_jis", "gb18030", "big5", "euc_kr", "cp1251", "cp1250", "cp1253", "cp1254", "utf_16_le"]
 
 
 def read_table(path: Path, encoding: str | None = None) -> Iterator[PlacedRow]:
-    """The rows of a file, by what it holds rather than by its name.
+    """Return the rows of a file, without empty ones.
 
-    encoding: of a text that is not UTF-8 and has no mark (BOM). Empty rows are left out. Raises InputError naming the
-    file, and the line where there is one, if it cannot be read.
+    Binary formats are recognised by their content. Text is read as its suffix says (.csv, .tsv, .json, .jsonl or
+    .ndjson). With another suffix it is JSON if it begins with "{" or "[".
+    encoding: of a text file. Default: that of its byte order mark, or UTF-8.
+    Raises InputError, now or while rows are read, if the file cannot be read. It names the file, and if possible the
+    line.
     """
     with _told(path), _bytes(path) as file:
         head = file.read(HEAD)
@@ -54,7 +57,7 @@ def read_table(path: Path, encoding: str | None = None) -> Iterator[PlacedRow]:
     except LookupError as error:
         raise InputError(f"--encoding {encoding}: unknown encoding") from error
     except UnicodeDecodeError:
-        start = ""  # told with its place by who reads on
+        start = ""  # the reader of the text reports it
     name = path.name.lower().removesuffix(".gz")
     if name.endswith((".csv", ".tsv")) or (
         start not in ("{", "[") and not name.endswith((".json", ".jsonl", ".ndjson"))
@@ -65,7 +68,7 @@ def read_table(path: Path, encoding: str | None = None) -> Iterator[PlacedRow]:
 
 @contextmanager
 def _text(path: Path, encoding: str) -> Iterator[IO[str]]:
-    """The text of a file, its lines ended in any way. What is no text in this encoding is told, with a way out."""
+    """Open a file as text, with line ends as they are. Raises InputError, with advice, for text of another encoding."""
     with _told(path), _bytes(path) as file, io.TextIOWrapper(file, encoding=encoding, newline="") as text:
         try:
             yield text
@@ -74,7 +77,7 @@ def _text(path: Path, encoding: str) -> Iterator[IO[str]]:
 
 
 def _bytes(path: Path) -> Any:
-    """A file to read, unpacked."""
+    """Open a file for reading bytes, unpacked if gzip packed it."""
     with path.open("rb") as file:
         is_packed = file.read(2) == b"\x1f\x8b"
     return gzip.open(path, "rb") if is_packed else path.open("rb")
@@ -82,7 +85,7 @@ def _bytes(path: Path) -> Any:
 
 @contextmanager
 def _told(path: Path) -> Iterator[None]:
-    """What the system or a library finds wrong with a file, in one line."""
+    """Turn an error of the system or of a library into an InputError of one line that names the file."""
     try:
         yield
     except (InputError, GeneratorExit):
@@ -95,13 +98,16 @@ def _told(path: Path) -> Iterator[None]:
 
 
 def _named_encoding(path: Path) -> str:
-    """Which encoding a file seems to have. Raises InputError for what is no text, and without charset-normalizer."""
+    """Return the end of an error message, which names the encoding that a file seems to have.
+
+    Raises InputError if the file is not text, or if charset-normalizer is not installed.
+    """
     with needed("charset-normalizer", f"{path}: is not UTF-8 text; naming its encoding"):
         from charset_normalizer import from_bytes
     with _bytes(path) as file:
         content = file.read(HEAD)
     letters = len(content.translate(None, bytes(range(128))))
-    if letters < min(FEW_LETTERS, len(content) / 4):  # too few to tell: what spreadsheets write in the West
+    if letters < min(FEW_LETTERS, len(content) / 4):  # too few to detect one: assume that of Western spreadsheets
         named: str | None = "cp1252"
     else:
         best = from_bytes(content, cp_isolation=LEGACY).best()
@@ -136,7 +142,7 @@ def _header(path: Path, cells: Sequence[Any]) -> list[str]:
 
 
 def unique_names(cells: Iterable[Any]) -> list[str]:
-    """The names of columns. Raises InputError if two are the same; a column without a name is known by none."""
+    """Return the names of columns, "" for a column without one. Raises InputError if two names are the same."""
     names = ["" if cell is None else str(cell).strip() for cell in cells]
     if twice := [name for name, count in Counter(names).items() if name and count > 1]:
         raise InputError(f"has two columns named '{twice[0]}'; rename one")
@@ -144,7 +150,10 @@ def unique_names(cells: Iterable[Any]) -> list[str]:
 
 
 def _cells(names: Sequence[str], cells: Sequence[Any]) -> Row | InputError:
-    """A row by name. Columns without a name are left out, cells beyond the last name must be empty."""
+    """Return a row as values by column name, or an InputError if its number of cells is wrong.
+
+    Empty cells are None. Columns without a name are left out. Cells beyond the last name must be empty.
+    """
     if len(cells) < len(names) or any(cell not in ("", None) for cell in cells[len(names) :]):
         return InputError(f"has {len(cells)} cells where the first line has {len(names)} columns")
     return {name: cell if cell != "" else None for name, cell in zip(names, cells, strict=False) if name}
@@ -155,7 +164,7 @@ def _columnar(path: Path, is_parquet: bool) -> Iterator[PlacedRow]:
         import pyarrow.feather
         import pyarrow.parquet
     with _told(path), path.open("rb") as file:
-        if is_parquet:  # a part at a time: rows repeat their document
+        if is_parquet:  # in parts: rows that repeat a document need much memory
             table = pyarrow.parquet.ParquetFile(file)
             names, parts = table.schema_arrow.names, table.iter_batches(PARQUET_ROWS)
         else:
@@ -166,7 +175,10 @@ def _columnar(path: Path, is_parquet: bool) -> Iterator[PlacedRow]:
 
 
 def _excel(path: Path) -> Iterator[PlacedRow]:
-    """The rows of the only sheet that has a header and rows; whole numbers, which Excel does not know, as such."""
+    """Yield the rows of the only sheet that has a header and rows. Raises InputError if several sheets have rows.
+
+    Whole numbers become int, because Excel stores every number as a float.
+    """
     with needed("python-calamine", f"{path}: reading Excel files"):
         import python_calamine
     with _told(path):
@@ -201,14 +213,14 @@ def _placed(path: Path, rows: Iterable[Any]) -> Iterator[PlacedRow]:
 
 
 def _json(path: Path, encoding: str) -> Iterator[PlacedRow]:
-    """JSON lines; a list; an object that holds the rows, or columns; or objects one after the other."""
+    """Yield the rows of JSON lines, of a list, of an object that holds rows or columns, or of objects in sequence."""
     with _text(path, encoding) as file:
         first = next((line for line in file if line.strip()), "")
         others = any(line.strip() for line in file)
     try:
         value = decoded(first)
     except InputError:
-        is_lines = first.lstrip().startswith("{") and first.rstrip().endswith("}")  # one bad line of many
+        is_lines = first.lstrip().startswith("{") and first.rstrip().endswith("}")  # probably one bad line of many
     else:
         is_lines = isinstance(value, dict) and (others or rows_of(value, path) == [value])
     with _text(path, encoding) as file:
@@ -220,7 +232,7 @@ def _json(path: Path, encoding: str) -> Iterator[PlacedRow]:
 
 
 def _values(path: Path, text: str) -> list[Any]:
-    """The JSON values of a text, one after the other: pretty-printed objects need no list around them."""
+    """Return the JSON values that follow each other in a text. So pretty-printed objects need no list around them."""
     values, at = [], 0
     text = text.strip().removeprefix("\ufeff")
     with locate_json(path), json_faults():
@@ -233,11 +245,12 @@ def _values(path: Path, text: str) -> list[Any]:
 
 
 def rows_of(content: Any, source: object) -> Sequence[Any]:
-    """The rows in a JSON value: a list of objects, or one of the arrangements in which tools keep them.
+    """Return the rows in a JSON value: a list of objects, or one of the arrangements in which tools write rows.
 
-    Those are an object with the rows under one of `names.ENTRIES`, columns (`{"question": [...]}`), pandas' `columns`,
-    `index`, `split` and `table`, and one object that is a row itself. Raises InputError naming `source` for rows
-    without names, and where two lists may be meant.
+    The arrangements are an object with the rows under one of `names.ENTRIES`, columns (`{"question": [...]}`), pandas'
+    `columns`, `index`, `split` and `table`, and a single object that is itself a row.
+    Raises InputError naming `source` for rows without column names, if two lists could hold the rows, and if the value
+    is neither a list nor an object.
     """
     if isinstance(content, list):
         if content and all(isinstance(item, list) for item in content):
@@ -275,13 +288,13 @@ def _holds_rows(value: Any) -> bool:
 
 
 def decoded(text: str) -> Any:
-    """The JSON value of a text; NaN and infinities are null. Raises InputError, without a place."""
+    """Return the JSON value of a text, with NaN and infinities as null. Raises InputError, which names no place."""
     with json_faults():
         return DECODER.decode(text.removeprefix("\ufeff").strip())
 
 
 def unfolded(value: Any) -> Any:
-    """What a text holds as a JSON object or list; any other value as it is."""
+    """Return the JSON object or list that a text holds. Any other value is returned unchanged."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         with suppress(InputError):
             return decoded(value)

@@ -1,1 +1,1 @@
-"""Answers of a RAG system to the questions of a test set, as rows that `rag-zeval evaluate` reads."""
+"""Collects the answers of a RAG system to a test set, as rows that `rag-zeval evaluate` reads."""

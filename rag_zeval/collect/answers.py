@@ -1,4 +1,4 @@
-"""The rows of collected answers: what a system said to a question, over HTTP or as a function, or why nothing."""
+"""Asks a RAG system the questions of a test set, over HTTP or as a Python function, and makes a row of each answer."""
 
 import re
 import time
@@ -30,18 +30,20 @@ from rag_zeval.rows import RowWriter
 from rag_zeval.secrets import hide_header, scrub, without_keys
 from rag_zeval.text import one_line
 
-BODY_MIB = 16  # of a system's answer
+BODY_MIB = 16  # largest response of a system
 _HEADER = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
-KEPT: FieldTypes = {  # of a question
+KEPT: FieldTypes = {  # fields of a question that its row keeps
     "truth": Maybe((str, NONE)), "slice_tag": Maybe((str, NONE)), "gold_chunk_ids": Maybe([str]),
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a system said to a question: the answer, the chunks it read for it, best first, and their ids.
+    """What a system returned for a question: the answer, the retrieved contexts, best first, and their ids.
 
-    contexts, context_ids: None where it does not tell. Raises ValueError for what is no text, or ids of other chunks.
+    contexts, context_ids: None if the system does not return them.
+
+    Raises ValueError for a value that is not text, and if contexts and ids differ in number.
     """
 
     answer: str
@@ -59,9 +61,10 @@ class Found:
 
 
 def read_questions(path: str | Path) -> list[Row]:
-    """The rows of a JSONL file of questions: "id" (else the line number), "question", and of KEPT what is there.
+    """Read the rows of a JSONL file of questions: "id" (default: the line number), "question", and fields of KEPT.
 
-    Raises InputError naming file, line and field at the first row that does not fit, or if there is none.
+    Raises InputError naming file, line and field at the first row that does not fit, and for a duplicate id or a file
+    without rows.
     """
     questions: dict[str, Row] = {}
     for number, row in iter_jsonl(path, {"question": str}):
@@ -78,7 +81,11 @@ def read_questions(path: str | Path) -> list[Row]:
 
 
 def answer_row(question: Row, found: Found | None, status: str, seconds: float) -> Row:
-    """The row of a question: what was found for it, or null and the status "failed: reason"; the system's seconds."""
+    """Return a question's row with the system's answer.
+
+    found: None if the system failed; answer and `latency_s` are then null. status: "ok" or "failed: reason".
+    seconds: the time that the system took.
+    """
     row = {**question, "answer": found and found.answer, "status": status, "latency_s": seconds if found else None}
     if found is not None and found.contexts is not None:
         row["contexts"] = list(found.contexts)
@@ -88,9 +95,10 @@ def answer_row(question: Row, found: Found | None, status: str, seconds: float) 
 
 
 def ask_each(questions: Iterable[Row], ask: Callable[[str], Found]) -> Iterator[Row]:
-    """Put questions (as `read_questions` has them) to a function, one after the other; a row for each, timed.
+    """Call a function with each question of `read_questions`, one after the other, and yield a timed row for each.
 
-    What it raises is the status of that row alone, without keys: those of the environment, and what looks like one.
+    If the function raises, that row alone gets the error as its status. The status is scrubbed of keys, both of those
+    in environment variables and of texts that look like a key.
     """
     for question in questions:
         started = time.perf_counter()
@@ -103,10 +111,10 @@ def ask_each(questions: Iterable[Row], ask: Callable[[str], Found]) -> Iterator[
 
 
 def failed_rows(rows: RowWriter, questions: Sequence[Row], made_by: Row) -> list[str]:
-    """The ids of the rows that have failed, to be asked again.
+    """Return the ids of the failed rows, which are to be retried.
 
-    made_by: what an answer depends on besides the question. Raises InputError if a row is of another question or was
-    collected otherwise: one file holds one run.
+    made_by: what an answer depends on besides the question. Raises InputError if a row belongs to another question or
+    was collected with other settings, because one file holds one run.
     """
     asked = {question["id"]: question for question in questions}
     failed = []
@@ -125,9 +133,9 @@ def failed_rows(rows: RowWriter, questions: Sequence[Row], made_by: Row) -> list
 
 
 class AnswerPaths:
-    """Where a system's JSON has its answer, its contexts and their ids: JSONPath (RFC 9535), the latter two if at all.
+    """The JSONPaths (RFC 9535) of the answer, the retrieved contexts and their ids in a system's JSON response.
 
-    Raises InputError for what is not a JSONPath.
+    The last two are optional. Raises InputError for an invalid JSONPath.
     """
 
     def __init__(self, answer: str, contexts: str | None = None, context_ids: str | None = None):
@@ -138,7 +146,7 @@ class AnswerPaths:
         }
 
     def read(self, body: Any) -> Found:
-        """What stands there. Raises ValueError where there is not one answer, or something is no text."""
+        """Return what the paths find. Raises ValueError unless it is exactly one answer and all values are texts."""
         answers = self._compiled["answer"].findall(body)
         if len(answers) != 1:
             raise ValueError(
@@ -155,12 +163,14 @@ class AnswerPaths:
 
 
 class System:
-    """A RAG system over HTTP, which gets a request with each question.
+    """A RAG system that is asked over HTTP, with one request for each question.
 
-    headers: NAMES of environment variables with the value of each header. timeout: seconds for an answer. Nothing is
-    asked twice, an answer has at most BODY_MIB MiB, redirects are not followed, and header values are taken out of it.
-    Raises InputError for a URL with a user, a query or a fragment (it is written into every row, so it may hold no
-    secret), a header that cannot be sent, and a variable that is not set.
+    headers: for each header, the NAME of the environment variable that holds its value. timeout: seconds to wait for an
+    answer. Requests are not retried, and redirects are not followed. A response has at most BODY_MIB MiB, and header
+    values are removed from it.
+
+    Raises InputError for a URL with a user, a query or a fragment: it is written into every row, so it must not hold a
+    secret. Also raises it for a header that cannot be sent, and for a variable that is not set.
     """
 
     def __init__(
@@ -180,11 +190,14 @@ class System:
 
     @property
     def settings(self) -> Row:
-        """What an answer's row depends on besides the question."""
+        """The settings that an answer depends on, besides the question."""
         return {"url": self.url, **self._request.settings, **self._paths.paths}
 
     async def ask(self, question: Row) -> Row:
-        """The question's row. `latency_s` is from sending it to the last byte of the answer, on a new connection."""
+        """Ask a question and return its row, in which an error is the status.
+
+        `latency_s` is the time from sending the request to the last byte of the answer, on a new connection.
+        """
         import anyio
 
         exchange.set(under_way := Exchange())

@@ -1,4 +1,4 @@
-"""How long a RAG system takes to answer."""
+"""A table of how long a RAG system takes to answer."""
 
 import math
 from collections import defaultdict
@@ -10,11 +10,11 @@ from rag_zeval.cases.case import NO_SLICE
 from rag_zeval.files import Row
 from rag_zeval.terminal_tables import print_framed
 
-TAIL = 0.025  # on each side of a 95% interval
+TAIL = 0.025  # probability on each side of a 95% interval
 
 
 def print_latencies(rows: Sequence[Row]) -> None:
-    """Print, by slice, how many questions have an answer, and the seconds it took: median and 95th percentile."""
+    """Print for each slice how many questions were answered, and the median and 95th percentile of the latency."""
     slices: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         slices[NO_SLICE if row.get("slice_tag") is None else row["slice_tag"]].append(row)
@@ -27,7 +27,7 @@ def print_latencies(rows: Sequence[Row]) -> None:
 
 
 def _quantile(seconds: Sequence[float], p: float) -> str:
-    """With its 95% interval; an end for which there are too few values is "?"."""
+    """Return the p-quantile with its 95% interval, as text. An end for which there are too few values is "?"."""
     if not seconds:
         return "no answer"
     ends = ["?" if end is None else f"{end:.2f}" for end in quantile_interval(seconds, p)]
@@ -35,13 +35,13 @@ def _quantile(seconds: Sequence[float], p: float) -> str:
 
 
 def quantile_interval(values: Sequence[float], p: float) -> tuple[float | None, float | None]:
-    """95% interval of the p-quantile: the two values between which it lies by the binomial distribution of ranks.
+    """Return the 95% interval of the p-quantile: two of the values, by the binomial distribution of ranks.
 
-    An end is None where there are too few values for one: for p = 0.95, the upper end needs 72 of them.
+    An end is None if there are too few values. For p = 0.95, the upper end needs at least 72.
     Source: Conover, Practical Nonparametric Statistics, 1999, section 3.2 (as scipy.stats.quantile_test).
     """
     ordered, n = sorted(values), len(values)
-    chance = 0.0  # that at most `below` of n values lie below the quantile
+    chance = 0.0  # probability that at most `below` of n values are below the quantile
     low = high = None
     for below in range(n):
         ways = math.lgamma(n + 1) - math.lgamma(below + 1) - math.lgamma(n - below + 1)

@@ -1,4 +1,4 @@
-"""What a RAG system is sent: a JSON body, or the parameters of a URL, in which one place is the question's."""
+"""The request to a RAG system: a JSON body or URL parameters, with one place for the question."""
 
 import copy
 import hashlib
@@ -11,16 +11,19 @@ from rag_zeval.errors import InputError, needed
 from rag_zeval.files import DECODER, Row, json_line
 from rag_zeval.text import one_line
 
-Parts = tuple[str | int, ...]  # the way to a place: names of fields, and numbers of items
+Parts = tuple[str | int, ...]  # path to a place: names of fields, and numbers of list items
 
 
 class RequestBody:
-    """A request's fields, with the place of the question and values that are the same for all questions.
+    """A request's fields: one place for the question, and values that are the same for all questions.
 
-    question_field, and the names of `constants`: a field of the body, or the JSONPath of a place that the template has.
-    A constant's text is read as JSON where it is JSON, so that "5" is a number. template: the other fields.
-    get: whether the fields are the parameters of a URL; they are then texts, numbers, booleans, or lists of such.
-    Raises InputError for a place that is not exactly one, and for a parameter of another kind.
+    question_field: where to put the question: the name of a field, or the JSONPath of a place in the template.
+    constants: values of other such places. A text that is JSON is read as JSON, so "5" is a number.
+    template: all other fields.
+    get: whether to send the fields as URL parameters. Their values must then be texts, numbers, booleans or lists of
+    these.
+
+    Raises InputError for a JSONPath that does not find exactly one place, and for a URL parameter of another type.
 
         body = RequestBody("$.messages[-1].content", {"model": "m"}, {"model": "", "messages": [{"content": ""}]})
         body.sent("Who?")  # {"content": '{"model": "m", "messages": [{"content": "Who?"}]}'}
@@ -43,7 +46,7 @@ class RequestBody:
 
     @property
     def settings(self) -> Row:
-        """What an answer's row says of the request; of the body, which may hold anything, only a hash."""
+        """What an answer's row records about the request. The body may hold anything, so only its hash is recorded."""
         told: Row = {"question_field": self._field}
         if self.method != "POST":
             told["method"] = self.method
@@ -52,7 +55,7 @@ class RequestBody:
         return told
 
     def sent(self, question: str) -> dict[str, Any]:
-        """The body with a question in its place, as arguments of the HTTP client."""
+        """Return the HTTP client's arguments for a request with this question."""
         body = copy.deepcopy(self._body)
         _put(body, self._question, question)
         if self.method == "POST":
@@ -61,7 +64,7 @@ class RequestBody:
 
 
 def compiled(path: str, option: str) -> Any:
-    """A JSONPath (RFC 9535), with `findall` and `finditer`. Raises InputError, naming the option, if it is none."""
+    """Return a compiled JSONPath (RFC 9535). Raises InputError naming the option if `path` is not one."""
     with needed("python-jsonpath", "finding a place by JSONPath"):
         import jsonpath
     try:
@@ -71,10 +74,10 @@ def compiled(path: str, option: str) -> Any:
 
 
 def _parts(body: Row, place: str, option: str) -> Parts:
-    """The way to a place in the body. A name that is no JSONPath is a field, which the body need not have."""
+    """Return the path to a place in the body. A name without a leading "$" is a field, which may be missing."""
     if not place.startswith("$"):
         return (place,)
-    found = [match.parts for match in compiled(place, option).finditer(body) if match.parts]  # none: all of it
+    found = [match.parts for match in compiled(place, option).finditer(body) if match.parts]  # no parts: the whole body
     if len(found) != 1:
         raise InputError(
             f"{option} '{place}' finds {len(found)} places in the request, expected one; give the request in --body"

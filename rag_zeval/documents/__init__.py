@@ -1,1 +1,1 @@
-"""Test sets from documents: their text, its chunks, and the questions that a model writes about them."""
+"""Makes test sets from documents: reads their text, cuts it into chunks, and lets a model write questions."""

@@ -1,7 +1,7 @@
-"""Files read by a process of their own, each within so many seconds and so much memory.
+"""Reads each file in a process of its own, with a limit on time and memory.
 
-One process is started; it forks another for each file. The kernel ends that one when its time is up, whatever it is
-doing, and gives it no more memory than it may have. What a broken file does there harms no other.
+One server process is started. It forks another process for each file. The kernel ends that process when its time is up,
+whatever it is doing, and gives it no more memory than the limit. So a broken file cannot disturb the reading of others.
 """
 
 import json
@@ -23,16 +23,20 @@ with unix():
     import resource
 
 SECONDS = 60.0  # for one file
-MEMORY_GIB = 1.0  # of a process that reads one
-CHARACTERS = 20_000_000  # of one file's text
-READ, NO_MEMORY, FAILED = range(3)  # how a process ends that reads a file
-FileText = dict[str, Any]  # "text" and "doubts" of a file that was read, "left_out" (the reason) of another
+MEMORY_GIB = 1.0  # memory of a process that reads a file
+CHARACTERS = 20_000_000  # at most, in one file's text
+READ, NO_MEMORY, FAILED = range(3)  # exit statuses of a process that reads a file
+FileText = dict[str, Any]  # "text" and "doubts" of a file that was read, otherwise "left_out": the reason
 
 
 def read_files(files: Iterable[tuple[str, str]]) -> Iterator[FileText]:
-    """Read these files, in their order. Each is a path without links, and the suffix that says what the file is."""
+    """Read files and yield their texts, in the order of the files.
+
+    files: for each file, a path without links, and the suffix that says its format. Raises InputError if the server
+    process ends early.
+    """
     code = f"import sys; sys.path[:] = {sys.path!r}; from rag_zeval.documents.bounded import _serve; _serve()"
-    # -I: no module comes from the folder that the command stands in; that may be one of documents.
+    # -I: Python imports nothing from the current folder, which may be a folder of documents.
     line = [sys.executable, "-I", "-W", "ignore", "-c", code]
     pipe = subprocess.PIPE
     with subprocess.Popen(line, stdin=pipe, stdout=pipe, start_new_session=True) as server:
@@ -51,8 +55,8 @@ def read_files(files: Iterable[tuple[str, str]]) -> Iterator[FileText]:
 
 
 def _serve() -> None:
-    """Read the files that stdin names, a line each; a line of stdout for each of them."""
-    with suppress(ImportError):  # once, rather than in each fork; the caller knows whether it is needed
+    """Read the files that stdin names, one a line, and write a line to stdout for each."""
+    with suppress(ImportError):  # once, not in each fork; the caller checks whether it is needed
         import pypdf  # noqa: F401
     for line in sys.stdin.buffer:
         sys.stdout.buffer.write(_forked(*json.loads(line)) + b"\n")
@@ -87,11 +91,11 @@ def _forked(path: str, suffix: str, seconds: float, memory_gib: float) -> bytes:
 
 
 def _bound(seconds: float, memory_gib: float) -> None:
-    """End this process when its time is up, and let it have no more than this memory."""
+    """Have the kernel end this process after `seconds`, and limit its memory."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     size, (_, most) = int(memory_gib * (1 << 30)), resource.getrlimit(resource.RLIMIT_AS)
-    with suppress(ValueError, OSError):  # a system without such limits (macOS): there only time is bounded
+    with suppress(ValueError, OSError):  # systems without this limit (macOS) bound only the time
         resource.setrlimit(resource.RLIMIT_AS, (size if most == resource.RLIM_INFINITY else min(size, most), most))
 
 
@@ -106,13 +110,13 @@ def _outcome(path: str, suffix: str) -> FileText:
         raise
     except InputError as error:
         return {"left_out": one_line(str(error))}
-    except Exception as error:  # a broken file makes its parser raise whatever it likes
+    except Exception as error:  # for a broken file, its parser may raise anything
         return {"left_out": f"{type(error).__name__}: {one_line(str(error))}"}
     return {"text": text, "doubts": [one_line(doubt) for doubt in doubts]}
 
 
 def _content(path: str) -> bytes:
-    # NONBLOCK: a file that has become a pipe meanwhile is opened, seen and left, not waited for.
+    # NONBLOCK: if the file has meanwhile become a pipe, do not wait for it; it is rejected below.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise InputError("is not a regular file")

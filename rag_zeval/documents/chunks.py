@@ -1,4 +1,4 @@
-"""Documents cut into chunks: whole paragraphs, or whole sentences of one that is too long."""
+"""Cuts documents into chunks of whole paragraphs, or of whole sentences if a paragraph is too long."""
 
 import logging
 import math
@@ -12,13 +12,13 @@ from rag_zeval.documents.documents import Document, read_documents
 from rag_zeval.judge.words import words
 from rag_zeval.scorers.sentences import sentence_spans
 
-WORDS = 200  # of a chunk at most, punctuation marks and single CJK characters among them
+WORDS = 200  # in a chunk at most; punctuation marks and single CJK characters count as words
 _BLANK_LINES = re.compile(r"\n\s*\n|\Z")
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """A piece of a document. id: the document's name, "#" and its number there, from 1."""
+    """A piece of a document. id: the document's name, "#", and the number of the chunk in the document, from 1."""
 
     id: str
     document: str
@@ -26,11 +26,11 @@ class Chunk:
 
 
 def read_chunks(paths: Sequence[Path]) -> list[Chunk]:
-    """The chunks of all documents in these files and folders, as `rag-zeval questions` names them.
+    """Return the chunks of all documents in these files and folders, with the ids that `rag-zeval questions` uses.
 
-    What could not be read is logged as warnings, a line each.
+    For each thing that could not be read, a warning of one line is logged.
 
-    To index exactly these in a RAG system, so that its retrieval can be judged by `gold_chunk_ids`:
+    Index exactly these chunks in your RAG system, so that its retrieval can be judged by `gold_chunk_ids`:
 
         for chunk in read_chunks([Path("handbook")]):
             index.add(chunk.id, chunk.text)
@@ -42,10 +42,11 @@ def read_chunks(paths: Sequence[Path]) -> list[Chunk]:
 
 
 def split_document(document: Document, most: int = WORDS) -> list[Chunk]:
-    """The document's chunks, each of at most `most` words (`rag_zeval.judge.quotes.words`) unless it is one sentence.
+    """Return the document's chunks of at most `most` words (`rag_zeval.judge.words.words`) each.
 
-    Each is as long as can be; between two of them there is only white space. Text added at the end of a document leaves
-    all its chunks but the last as they were, with their ids.
+    A single longer sentence is a chunk of its own. Every chunk is as long as possible, and between two chunks there is
+    only white space. If you add paragraphs at the end of a document, all chunks but the last stay the same, with their
+    ids. If you add text to its last paragraph, the chunk before the last may change, too.
     """
     text = document.text
     spans = _together(text, _units(text, most), most)
@@ -54,7 +55,7 @@ def split_document(document: Document, most: int = WORDS) -> list[Chunk]:
 
 
 def _units(text: str, most: int) -> Iterator[tuple[int, int]]:
-    """What is not cut: paragraphs, and the sentences of those that are too long."""
+    """Yield start and end of the units that are never cut: paragraphs, and the sentences of those that are too long."""
     start = 0
     for blank in _BLANK_LINES.finditer(text):
         paragraph = text[start : blank.start()]
@@ -80,17 +81,23 @@ def _together(text: str, units: Iterable[tuple[int, int]], most: int) -> Iterato
 
 
 class ChunkIndex:
-    """Which chunks have most in common with a text: the sum of ln(chunks / chunks with the word) over shared words."""
+    """Finds the chunks that have most in common with a text.
+
+    A chunk's score is the sum of ln(chunks / chunks with the word) over the words that it shares with the text.
+    """
 
     def __init__(self, chunks: Sequence[Chunk]):
         self._chunks = chunks
-        self._places: dict[str, list[int]] = defaultdict(list)  # of each word
+        self._places: dict[str, list[int]] = defaultdict(list)  # indices of the chunks with a word
         for place, chunk in enumerate(chunks):
             for word in _distinct(chunk.text):
                 self._places[word].append(place)
 
     def nearest(self, text: str, but: Chunk) -> list[Chunk]:
-        """The chunks that share a word with the text that not all have, nearest first, without one of them."""
+        """Return the chunks that share a word with the text, nearest first, without the chunk `but`.
+
+        Words that are in all chunks do not count.
+        """
         scores: dict[int, float] = defaultdict(float)
         for word in _distinct(text):
             places = self._places.get(word, [])
@@ -101,4 +108,4 @@ class ChunkIndex:
 
 
 def _distinct(text: str) -> Iterable[str]:
-    return dict.fromkeys(words(text.casefold()))  # in their order: sums of floats depend on it
+    return dict.fromkeys(words(text.casefold()))  # in their order, because sums of floats depend on it

@@ -1,4 +1,4 @@
-"""Documents as plain text: what files of text, Markdown, HTML, PDF and Word hold, and what of it could not be read."""
+"""Reads text, Markdown, HTML, PDF and Word files as plain text, and notes what could not be read."""
 
 import os
 from collections import Counter
@@ -14,7 +14,7 @@ from rag_zeval.text import one_line
 
 @dataclass(frozen=True)
 class Document:
-    """A text by its name: the file's, or its path below the folder that was given."""
+    """The text of a file. name: the file's name, or its path below the given folder."""
 
     name: str
     text: str
@@ -22,10 +22,11 @@ class Document:
 
 @dataclass(frozen=True)
 class Reading:
-    """What was read, and what was not.
+    """The documents that were read, and what was not read.
 
-    left_out: why nothing of a file or folder was read, by its name. doubts: by a document's name, what of the file is
-    not in its text, or may not be. other_kinds: how many files had a suffix that is not read.
+    left_out: for each file or folder of which nothing was read, by name, the reason.
+    doubts: by a document's name, what is missing from its text, or may be missing or wrong.
+    other_kinds: for each suffix that cannot be read, the number of files.
     """
 
     documents: list[Document] = field(default_factory=list)
@@ -34,7 +35,7 @@ class Reading:
     other_kinds: Counter[str] = field(default_factory=Counter)
 
     def unread(self) -> Iterator[str]:
-        """A line for people on each thing that was not read."""
+        """Yield a message of one line for each thing that was not read."""
         for name, reason in self.left_out.items():
             yield f"left out: {one_line(name)}: {reason}"
         for name, doubts in self.doubts.items():
@@ -44,19 +45,20 @@ class Reading:
             yield f"left out: files of other kinds: {kinds}"
 
     def leave_out(self, path: Path, folder: Path, reason: str) -> None:
-        """Note what stands below a folder; by its whole path if another folder has something of that name."""
+        """Note a file or folder below `folder`, by its path there, or by its whole path if that name is taken."""
         name = path.relative_to(folder).as_posix()
         self.left_out[str(path) if name in self.left_out else name] = reason
 
 
 def read_documents(paths: Sequence[Path]) -> Reading:
-    """The documents in these files and folders, and what was not read of them.
+    """Read the documents in these files and folders, and note what was not read.
 
-    A folder stands for all files below it with a suffix of SUFFIXES, in the order of their names, but for hidden ones.
-    No link is followed out of it. A file that takes too long or too much memory to read (`bounded`), cannot be read as
-    what it is, or holds no text (a scan), is left out.
-    Raises InputError for a path that is not there, a named file of another kind, two documents of one name, no text at
-    all, and a reader that is not installed.
+    All files below a folder with a suffix of SUFFIXES are read in the order of their names, except hidden ones.
+    Links that lead out of the folder are not followed. A file is left out if reading it takes too long or too much
+    memory (see `bounded`), if it cannot be read in its format, or if it holds no text (a scan).
+
+    Raises InputError for a path that does not exist, a given file with another suffix, and two documents with the same
+    name. Also raises it if no document has text, or if pypdf is needed but not installed.
     """
     reading = Reading()
     files: dict[str, Path] = {}
@@ -97,13 +99,13 @@ def _files(paths: Sequence[Path], reading: Reading) -> Iterator[tuple[str, Path]
 
 
 def _below(folder: Path, reading: Reading) -> Iterator[tuple[str, Path]]:
-    """The files of a folder and all folders below it, in the order of their names; what is left out is noted."""
+    """Yield the files of a folder and of all folders below it, in the order of their names. Note what is left out."""
     root, found = Path(os.path.realpath(folder)), []
 
     def cannot_open(error: OSError) -> None:
         reading.leave_out(Path(error.filename), folder, f"cannot be opened: {error.strerror}")
 
-    for place, folders, names in os.walk(folder, onerror=cannot_open):  # links to folders are not walked
+    for place, folders, names in os.walk(folder, onerror=cannot_open):  # does not follow links to folders
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         links = [name for name in folders if os.path.islink(os.path.join(place, name))]
         for name in [*links, *(name for name in names if not name.startswith("."))]:
@@ -119,7 +121,7 @@ def _below(folder: Path, reading: Reading) -> Iterator[tuple[str, Path]]:
 
 
 def _why_not(path: Path, root: Path) -> str | None:
-    """Why what stands below a folder is not to be opened, None if it is."""
+    """Return the reason why a path below the folder `root` must not be opened, or None if it may be opened."""
     if path.is_symlink():
         if not Path(os.path.realpath(path)).is_relative_to(root):
             return f"is a link to a {'folder' if os.path.isdir(path) else 'file'} outside the folder"

@@ -1,4 +1,4 @@
-"""The text of a Word document (.docx), taken from its XML as it comes. No tree is built, so depth has no limit."""
+"""Reads the text of a Word document (.docx) while its XML is parsed. No tree is built, so its depth has no limit."""
 
 import io
 from collections import Counter
@@ -12,7 +12,7 @@ from rag_zeval.errors import InputError
 
 CONTENTS = "[Content_Types].xml"  # the file of the archive that gives each part's type
 PARTS = ("document.main+xml", "footnotes+xml", "endnotes+xml")  # types of parts with text, in the order of reading
-UNSEEN = ("del", "moveFrom", "Fallback")  # what a tracked change removes, and the second form of what was read already
+UNSEEN = ("del", "moveFrom", "Fallback")  # removed by a tracked change, or a second form of what was read
 BEFORE = {"br": "\n", "cr": "\n", "tab": " ", "ptab": " ", "noBreakHyphen": "-", "txbxContent": PARAGRAPH}
 AFTER = {"tr": PARAGRAPH, "tbl": PARAGRAPH, "txbxContent": PARAGRAPH}
 NOT_READ = {
@@ -23,11 +23,11 @@ Attributes = dict[str, str]
 
 
 def word_text(content: bytes) -> tuple[str, list[str]]:
-    """The document's text, its paragraphs between blank lines, and what of it is not read, a line each.
+    """Return the document's text, with blank lines between paragraphs, and a line on each kind of content not read.
 
     A row of a table is a paragraph. Footnotes and endnotes follow the body. Tracked changes count as accepted.
-    Raises InputError for another kind of file, one with a password, and XML with a document type, whose entities could
-    swell.
+    Raises InputError for another kind of file and for a document with a password. Also raises it for XML with a
+    document type, because its entities could expand to a huge text.
     """
     try:
         archive = ZipFile(io.BytesIO(content))
@@ -36,7 +36,7 @@ def word_text(content: bytes) -> tuple[str, list[str]]:
     parts: dict[str, str] = {}
     pieces: list[str] = []
     not_read: dict[str, None] = {}
-    within: Counter[str] = Counter()  # the open elements, by name
+    within: Counter[str] = Counter()  # number of open elements, by name
 
     def note(_: str, of: Attributes) -> None:
         parts[of.get("ContentType", "").rpartition("wordprocessingml.")[2]] = of.get("PartName", "").lstrip("/")
@@ -52,7 +52,7 @@ def word_text(content: bytes) -> tuple[str, list[str]]:
         if name == "p":
             pieces.append("\n" if within["tc"] else PARAGRAPH)
         elif name == "tc":
-            pieces[-1] = " "  # for the end of its last paragraph
+            pieces[-1] = " "  # in place of the line end of its last paragraph
         else:
             pieces.append(AFTER.get(name, ""))
 
@@ -76,7 +76,7 @@ def _parse(
     end: Callable[[str], None] = lambda _: None,
     text: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Tell of each element of a part, by its name without namespace, and of the text between."""
+    """Parse a part. Call `start` and `end` with each element's name, without its namespace, and `text` with text."""
 
     def refuse(*_: object) -> NoReturn:
         raise InputError(f"has a document type in {part}, which no Word document has")

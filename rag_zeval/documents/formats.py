@@ -1,6 +1,7 @@
-"""The text in a file of a known format, and what of the file is not in it.
+"""Reads the text in a file of a known format, and notes what is missing from the text.
 
-Bytes become text by their mark (BOM), as UTF-8, or in the encoding that a page declares. Nothing is replaced.
+Bytes are decoded by their byte order mark (BOM), as UTF-8, or in the encoding that a page declares. A byte that cannot
+be decoded is an error and is never replaced.
 """
 
 import codecs
@@ -17,14 +18,14 @@ from rag_zeval.documents.html import page_text
 from rag_zeval.errors import InputError
 from rag_zeval.files import MARKS
 
-Doubts = list[str]  # what of a document is not in its text, or may not be; a line each
-SHOWN = 10  # page numbers in a line
+Doubts = list[str]  # a line for each thing that is missing from a text, or may be
+SHOWN = 10  # page numbers in a doubt
 NOT_READ = {"/FreeText": "notes, which are not read", "/Widget": "form fields, which are not read"}  # annotations
 NO_LETTERS = "a font that does not say which letters it shows, and may be read wrong"
 
-HEAD = 16_384  # bytes of a page in which its declaration is looked for
+HEAD = 16_384  # bytes of a page that are searched for its declaration
 _DECLARED = re.compile(rb"<(?:meta\b[^>]*?charset|\?xml\b[^>]*?encoding)\s*=\s*[\"']?\s*([\w:.-]+)", re.IGNORECASE)
-# What browsers take a declared encoding for: it is often the smaller sibling of the one that was used.
+# What browsers read instead of a declared encoding, because pages often declare a subset of the one they use.
 WIDER = {
     "ascii": "cp1252",
     "iso8859-1": "cp1252",
@@ -45,9 +46,10 @@ def _html(content: bytes) -> tuple[str, Doubts]:
 
 
 def decode(content: bytes, declares: bool = False) -> str:
-    """The text of a file, with "\\n" at the end of each line. declares: whether it may name its encoding, as pages do.
+    """Return the text of a file, with "\\n" as the only line end.
 
-    Raises InputError if a byte has no meaning in the encoding, and for NUL bytes, which no text holds.
+    declares: whether the file may declare its encoding, as web pages do. Raises InputError if the bytes cannot be
+    decoded, and for NUL bytes, which no text holds.
     """
     text = _decoded(content, declares).replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:
@@ -60,16 +62,16 @@ def _decoded(content: bytes, declares: bool) -> str:
     encodings, declaration = marked[:1] or ["utf-8"], ""
     if declares and not marked and (found := _DECLARED.search(content, 0, HEAD)):
         declaration, label = found[0].decode("latin-1"), found[1].decode("latin-1")
-        # A page that is UTF-8 whatever it declares is read as that, but for encodings that write all with ASCII.
+        # Valid UTF-8 is read as that, whatever the page declares. But ASCII bytes may be in an encoding such as UTF-7.
         encodings.insert(0 if content.isascii() else 1, _wider(label))
     encodings = [*dict.fromkeys(encodings)]
     for encoding in encodings:
         try:
             text = content.decode(encoding)
-            text.encode()  # half a character, which some encodings can spell
+            text.encode()  # fails for half a character, which some encodings can spell
         except (UnicodeError, LookupError):
             continue
-        if declaration in text:  # else it was declared in another encoding than this
+        if declaration in text:  # otherwise the declaration is not in this encoding
             return text
     raise InputError(f"is not in {', nor in '.join(encodings)}: save it as UTF-8")
 
@@ -86,7 +88,7 @@ def _pdf(content: bytes) -> tuple[str, Doubts]:
     import pypdf
     import pypdf.filters
 
-    told = io.StringIO()  # pypdf's troubles, a line each: doubts, not printed
+    told = io.StringIO()  # pypdf's warnings, one a line; they become doubts
     logger = logging.getLogger("pypdf")
     logger.propagate = False
     logger.handlers = [logging.StreamHandler(told)]
@@ -96,7 +98,7 @@ def _pdf(content: bytes) -> tuple[str, Doubts]:
     if reader.is_encrypted and not reader.decrypt(""):
         raise InputError("needs a password")
     texts: list[str] = []
-    seen: dict[str, list[int]] = {}  # pages by what is wrong with them
+    seen: dict[str, list[int]] = {}  # numbers of the pages with each fault
     for number, page in enumerate(reader.pages, 1):
         try:
             _lend_fonts(page)
@@ -105,7 +107,7 @@ def _pdf(content: bytes) -> tuple[str, Doubts]:
                 seen.setdefault(fault, []).append(number)
         except MemoryError:
             raise
-        except Exception as error:  # a broken page makes pypdf raise whatever it likes
+        except Exception as error:  # for a broken page, pypdf may raise anything
             raise InputError(f"page {number} cannot be read: {type(error).__name__}: {error}") from error
         texts.append(text)
     doubts = [f"{_pages(numbers, len(texts))} {fault}" for fault, numbers in seen.items()]
@@ -115,12 +117,12 @@ def _pdf(content: bytes) -> tuple[str, Doubts]:
         doubts.append(f"{unknown} letters could not be read")
     if problems := told.getvalue().splitlines():
         doubts.append(f"pypdf reported {len(problems)} problems, and text may be missing; the first: {problems[0]}")
-    # One line end between two pages: a sentence may go on over them, and a paragraph's end is not to be seen.
+    # One line end between pages: a sentence may continue on the next page, and the end of a paragraph is not marked.
     return "\n".join(texts), doubts
 
 
 def _watched(decompress: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
-    """pypdf's way to inflate, which says nothing of a stream that is cut off; here a line is logged."""
+    """Wrap pypdf's decompression, so that a stream that is cut off logs a warning. pypdf alone logs nothing."""
 
     def watched(data: bytes) -> bytes:
         inflated = decompress(data)
@@ -135,7 +137,7 @@ def _watched(decompress: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
 
 
 def _lend_fonts(page: Any) -> None:
-    """Give the page's resources to the forms that it draws and that name none: pypdf would give no text of them."""
+    """Give the page's resources to drawn forms that have none. Otherwise pypdf finds no text in them."""
     from pypdf.generic import NameObject
 
     holders, seen = [page], set()
@@ -150,18 +152,21 @@ def _lend_fonts(page: Any) -> None:
 
 
 def _dictionary(holder: Any, key: Any) -> Any:
-    """What a dictionary or a list holds there, directly or by reference, if that is a dictionary; else an empty one."""
+    """Return the dictionary at a key of a dictionary, or at an index of a list. It may be a reference.
+
+    Returns an empty dictionary if there is none.
+    """
     found = holder[key].get_object() if isinstance(holder, list) or key in holder else None
     return found if isinstance(found, dict) else {}
 
 
 def _whole_letters(text: str) -> str:
-    """The text with U+FFFD for halves of characters, which fonts may spell."""
+    """Return the text with U+FFFD in place of half characters, which fonts may produce."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _not_read(page: Any) -> Iterator[str]:
-    """What of a page is not in the text that pypdf gives."""
+    """Yield what of a page is missing from pypdf's text, or may be wrong in it."""
     notes = page["/Annots"].get_object() if "/Annots" in page else []
     kinds = {_dictionary(notes, at).get("/Subtype") for at in range(len(notes))} if isinstance(notes, list) else set()
     yield from (NOT_READ[kind] for kind in NOT_READ if kind in kinds)

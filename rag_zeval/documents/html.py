@@ -1,4 +1,4 @@
-"""The text of a page, read tag after tag as browsers do. No tree is built: neither depth nor size has a limit."""
+"""Reads the text of an HTML page tag by tag, as browsers do. No tree is built, so depth and size have no limit."""
 
 import re
 from collections.abc import Callable
@@ -7,13 +7,13 @@ from typing import NoReturn
 
 from rag_zeval.errors import InputError
 
-PARAGRAPH = "\n\n"  # between two of a text's paragraphs
+PARAGRAPH = "\n\n"  # between two paragraphs of a text
 BLOCKS = frozenset(
     "address article aside blockquote body caption dd desc details div dl dt fieldset figcaption figure footer form h1 "
     "h2 h3 h4 h5 h6 header hr html legend li main nav ol option p pre section summary table text title tr ul".split()
 )
-WITHIN = {"br": "\n", "td": " ", "th": " "}  # what stands for the start of an element inside a paragraph
-# In these elements nothing is markup but their own end tag. Of UNSEEN a browser shows nothing; how the rest is read:
+WITHIN = {"br": "\n", "td": " ", "th": " "}  # text in place of the start tag of an element inside a paragraph
+# In these elements only their own end tag is markup. A browser shows nothing of UNSEEN. RAW: how to read their text.
 UNSEEN = ("script", "style", "iframe", "noembed", "noframes", "noscript")
 RAW: dict[str, Callable[[str], str]] = {
     "title": unescape,
@@ -21,7 +21,7 @@ RAW: dict[str, Callable[[str], str]] = {
     "xmp": str,
     **dict.fromkeys(UNSEEN, lambda hidden: ""),
 }
-FOREIGN = frozenset(["svg", "math"])  # in these "/>" ends every element, as in XML
+FOREIGN = frozenset(["svg", "math"])  # inside these, "/>" ends any element, as in XML
 
 _SPACE = " \t\n\f\r"
 _MARKUP = re.compile(
@@ -37,24 +37,25 @@ _TAG_END_OR_ATTRIBUTE = re.compile(
 
 
 def page_text(page: str) -> str:
-    """What a reader can see of a page, its paragraphs between blank lines.
+    """Return the text that a reader can see on a page, with blank lines between paragraphs.
 
-    Comments, templates, the elements UNSEEN and what stands in attributes are no part of it. Raises InputError if the
-    page ends inside a tag or one of these, or inside a title or text area: a browser hides all that follows its start.
-    Such a page may be cut off, or a quote or an end tag may be missing somewhere before.
+    Comments, templates, attributes and the elements UNSEEN are left out.
+
+    Raises InputError if the page ends inside a tag, one of these, a title or a text area. A browser would hide all that
+    follows its start. Such a page may be cut off, or lack a quote or an end tag somewhere before.
     """
     return tidy("".join(_pieces(page)))
 
 
 def tidy(text: str) -> str:
-    """The text without white space at the ends of its lines, and with one blank line at most between two of them."""
+    """Return the text without white space at both ends of its lines, and with at most one blank line in a row."""
     return re.sub(r"\n{3,}", PARAGRAPH, "\n".join(line.strip() for line in text.split("\n"))).strip()
 
 
 def _pieces(page: str) -> list[str]:
-    """The page's text and what stands for the edges of its elements, in their order."""
+    """Return the page's text, with separators in place of its tags, as pieces in order."""
     pieces: list[str] = []
-    templates: list[tuple[int, int]] = []  # of the open ones: where they start, in the page and in the pieces
+    templates: list[tuple[int, int]] = []  # where each open one starts, in the page and in the pieces
     at = foreign = 0
     while (markup := _MARKUP.search(page, at)) is not None:
         start, end = markup.span()
@@ -63,7 +64,7 @@ def _pieces(page: str) -> list[str]:
             at = end if page[end - 1] == ">" else _end_of(_COMMENT_END, page, end, "a comment", start).end()
         elif markup["bogus"] is not None:
             at = page.find(">", end) + 1 or _unclosed(page, f"'{markup[0]}'", start)
-        elif markup["cdata"] is not None:  # XML's text, of which HTML hides what stands before a ">": kept
+        elif markup["cdata"] is not None:  # text of XML; HTML hides it up to ">", we keep all
             closing = _end_of(_CDATA_END, page, end, "a CDATA section", start)
             pieces.append(_one_space(page[end : closing.start()]))
             at = closing.end()
@@ -90,7 +91,7 @@ def _pieces(page: str) -> list[str]:
 
 
 def _end_of_tag(page: str, at: int, start: int) -> tuple[int, bool]:
-    """Where a tag ends, and whether it ends with "/>"."""
+    """Return where a tag ends, and whether it ends with "/>". Raises InputError if it does not end."""
     while (part := _TAG_END_OR_ATTRIBUTE.match(page, at)) is not None:
         at = part.end()
         if part["end"]:
@@ -99,7 +100,7 @@ def _end_of_tag(page: str, at: int, start: int) -> tuple[int, bool]:
 
 
 def _end_of(pattern: re.Pattern[str], page: str, at: int, what: str, start: int) -> re.Match[str]:
-    """The first match behind `at`: the end of what opens at `start`."""
+    """Return the first match from `at` on: the end of what opens at `start`. Raises InputError if there is none."""
     return pattern.search(page, at) or _unclosed(page, what, start)
 
 

@@ -1,6 +1,6 @@
-"""A test set: as many questions of each kind as are wanted, none of them twice, in a file that a stop leaves whole.
+"""Writes a test set with a model: a wanted number of questions of each kind, without duplicates.
 
-A question is about a chunk or several, and is checked before it counts.
+A question is about one or more chunks, and is checked before it counts. An interrupted run can be resumed.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ NO_QUESTION = "the model found nothing to ask"
 NOT_VERBATIM = "its chunk does not contain the snippet word for word"
 ANSWERED = "the documents do answer it"
 DUPLICATE = "says the same as another question"
-LOOKED_AT = 5  # chunks in which an answer to an unanswerable question is looked for
-AGAIN = 0.7  # the temperature of all but the first time that one chunk is asked about; that of the first is 0
-ALIKE = 0.9  # the cosine from which two questions are the same
-PASSES = 10  # times that each chunk is asked about at most, for each kind
-AskedAbout = dict[frozenset[Chunk], list[str]]  # the questions there are about chunks that were tried
+LOOKED_AT = 5  # chunks that are searched for an answer to an unanswerable question
+AGAIN = 0.7  # the temperature when a chunk is asked about again; the first time it is 0
+ALIKE = 0.9  # the cosine from which two questions are duplicates
+PASSES = 10  # most times that each chunk is asked about, for each kind
+AskedAbout = dict[frozenset[Chunk], list[str]]  # the questions so far about the chunks tried
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -55,9 +55,9 @@ class QuestionPrompt(Prompt):
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of question: the prompt that asks for one, and how many chunks it is about.
+    """A kind of question: the prompt that asks for one, and the number of chunks that it is about.
 
-    checked_by: of a kind without answers, the prompt that asks whether chunks near the question answer it all the same.
+    checked_by: for a kind without answers, the prompt that asks whether chunks near the question answer it after all.
     """
 
     prompt: QuestionPrompt
@@ -77,14 +77,16 @@ KINDS = {
 
 
 class Dropped(Exception):
-    """A question that does not count; the message is the reason, the same for all that are dropped for it."""
+    """Raised for a question that does not count. The message is the reason, always in the same words."""
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """A request for one question about these chunks; `asked` are those there are, `trial` numbers such requests.
+    """A request for one question about these chunks.
 
-    id: the kind and a number, the same for the same chunks and seed.
+    id: the kind and a number. It is the same for the same chunks and seed.
+    asked: the questions that exist about these chunks.
+    trial: the number of the pass over the chunks, from 0.
     """
 
     id: str
@@ -95,7 +97,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Written:
-    """A question, its true answer (None: there is none), and the snippet of each chunk that the answer rests on."""
+    """A question, its ground truth (None if it has none), and for each chunk the snippet that the answer rests on."""
 
     question: str
     truth: str | None = None
@@ -104,7 +106,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Attempted:
-    """What an attempt came to: a row, or the reason why there is none. failed: there was no reply that can be read."""
+    """The outcome of an attempt: a row, or the reason why there is none. failed: whether no reply could be read."""
 
     row: Row | None = None
     reason: str = ""
@@ -112,7 +114,10 @@ class Attempted:
 
 
 async def _written(judge: Judge, kind: Kind, attempt: Attempt, index: ChunkIndex) -> Written:
-    """A question of this kind that holds. Raises Dropped, and Failed when no reply can be read."""
+    """Ask for a question of this kind and check it.
+
+    Raises Dropped if there is none or it fails a check. Raises Failed if no reply can be read.
+    """
     texts = [chunk.text for chunk in attempt.chunks]
     inputs: dict[str, Any] = {"passages": texts} if kind.chunks > 1 else {"passage": texts[0], "asked": attempt.asked}
     temperature = AGAIN if attempt.trial else 0.0
@@ -146,15 +151,15 @@ def _read_answered(value: Mapping[str, Any]) -> bool:
 
 
 def quotas(n: int, kinds: Sequence[str]) -> dict[str, int]:
-    """How many of n questions are of each kind: equal parts; where that leaves a rest, one more of the first ones."""
+    """Return how many of n questions each kind gets. If equal parts are impossible, the first kinds get one more."""
     return {kind: n // len(kinds) + (place < n % len(kinds)) for place, kind in enumerate(kinds)}
 
 
 class QuestionWriter:
-    """Writes questions about chunks with a model; `seed` draws the order of the chunks.
+    """Writes questions about chunks with a model. `seed` determines the order of the chunks and the model's samples.
 
-    embedder: two questions are the same whose vectors have a cosine of at least ALIKE; without it, those that have the
-    same words, whatever their case and punctuation.
+    embedder: two questions are duplicates if the cosine of their vectors is at least ALIKE. Without an embedder, they
+    are duplicates if they have the same words, regardless of case and punctuation.
     """
 
     def __init__(self, chunks: Sequence[Chunk], model: Backend, embedder: Embedder | None = None, seed: int = 0):
@@ -166,14 +171,17 @@ class QuestionWriter:
     def write(
         self, wanted: Mapping[str, int], rows: RowWriter, per_chunk: Mapping[str, int] | None = None
     ) -> Iterator[Attempted]:
-        """Bring the file to the `wanted` number of questions of each kind, as far as can be; the outcomes as they come.
+        """Write questions until the file has the `wanted` number of each kind, if possible. Yield the outcomes.
 
-        per_chunk: how many questions of each kind there may be about one chunk; two passages count for the first.
-        The kinds come one after the other. Each chunk is asked about once before any is again; a kind ends with its
-        number, after PASSES, or when no chunk brought anything. No more is asked than is lacking, and rows are written
-        in the order of attempts. So the rows depend neither on which reply comes first nor on stops: what was dropped
-        is asked again after one (a cache then has the reply).
-        Raises InputError if a row that is there is of another kind, or of other chunks, prompts, model or seed.
+        per_chunk: the most questions of each kind about one chunk. A question about two chunks counts for the first.
+
+        Kinds are written one after the other. Each chunk is asked about once before any is asked about again. A kind
+        ends at its number, after PASSES passes, or after a pass without any question. No more is asked than is lacking,
+        and rows are written in the order of attempts. So the rows depend neither on the order of replies nor on
+        interruptions. A rerun asks dropped questions again (a cache then has the reply).
+
+        Raises InputError if a row in the file is of another kind, or of other chunks, prompts, model or seed. Also
+        raises it if a kind needs more chunks than there are.
         """
         self._check(wanted, rows)
         return self._write(wanted, rows, per_chunk or {})
@@ -213,7 +221,7 @@ class QuestionWriter:
                 if row["slice_tag"] not in wanted:
                     raise InputError(f"row {row['id']!r} is of a kind that is not in --kinds; choose another --out")
                 now = self._made_by(row["slice_tag"])
-                del now["model"]  # a name; `identity` says what it is
+                del now["model"]  # only a name; `identity` says which model it is
                 if differing := first_difference({name: row.get(name) for name in now}, now):
                     hint = of_precision(row.get("identity"), now["identity"])
                     raise InputError(
@@ -221,7 +229,7 @@ class QuestionWriter:
                     )
 
     def _made_by(self, kind: str) -> Row:
-        """What a row of this kind depends on."""
+        """Return the fields on which a row of this kind depends."""
         return {
             "model": self._model.name,
             "identity": self._model.identity,
@@ -234,10 +242,10 @@ class QuestionWriter:
     def _attempts(
         self, kind: str, trial: int, order: Sequence[Chunk], asked: AskedAbout, rows: RowWriter
     ) -> Iterator[Attempt]:
-        """The attempts of one pass over the chunks that have no row; the questions of the others go into `asked`."""
+        """Yield the attempts of one pass for chunks without a row. Add the questions of the other chunks to `asked`."""
         for number, chunk in enumerate(order, trial * len(order)):
             chunks: tuple[Chunk, ...] = (chunk,)
-            if KINDS[kind].chunks == 2:  # with the nearest chunk; in the next pass with the second nearest
+            if KINDS[kind].chunks == 2:  # paired with the nearest chunk, in the next pass with the second
                 chunks += tuple(self._index.nearest(chunk.text, but=chunk)[trial : trial + 1])
                 if len(chunks) == 1 or frozenset(chunks) in asked:
                     continue
@@ -282,7 +290,10 @@ class QuestionWriter:
 
 
 class _Known:
-    """The questions that are in the test set. Raises InputError if one has no vector: duplicates could not be told."""
+    """The questions in the test set, for finding duplicates.
+
+    Raises InputError if one gets no vector, because its duplicates could not be found.
+    """
 
     def __init__(self, embedder: Embedder | None, questions: Sequence[str]):
         self._vectors: list[Vector] = []
@@ -294,12 +305,12 @@ class _Known:
                 self._vectors.append(embedding.vector)
 
     def add(self, question: str, vector: Vector | None) -> None:
-        """Take a question in. Raises Dropped if one that says the same is there, Failed if the vectors do not tell."""
+        """Add a question. Raises Dropped if it is a duplicate, and Failed if its vector cannot be compared."""
         if vector is None:
             alike = _normalised(question) in self._texts
             self._texts.add(_normalised(question))
         else:
-            similarity_of(vector, vector)  # a zero vector must not get in: the next questions could not be compared
+            similarity_of(vector, vector)  # raises for a zero vector: no later question could be compared with it
             alike = any(similarity_of(vector, other) >= ALIKE for other in self._vectors)
             self._vectors += [] if alike else [vector]
         if alike:
@@ -311,7 +322,7 @@ def _normalised(question: str) -> tuple[str, ...]:
 
 
 def _in_order(ask: Callable[[Item], Awaitable[Result]], items: Iterable[Item], at_once: int) -> Iterator[Result]:
-    """The results of `as_finished` in the order of the items."""
+    """Yield the results of `as_finished` in the order of the items."""
     early: dict[int, Result] = {}
     turn = 0
     for place, result in as_finished(ask, items, at_once):

@@ -1,1 +1,1 @@
-"""Golden sets: what is missing in one, what a retriever finds of it, and why a system's answers to it fail."""
+"""Golden sets: checks a set, measures retrieval on it, classifies failed answers and compares versions of a system."""

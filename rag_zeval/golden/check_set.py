@@ -1,7 +1,8 @@
-"""What is missing in a golden set: the questions, with gold chunks and true answers, that every version is judged by.
+"""Checks a golden set: the questions, with gold chunks and ground truth, that every version is judged by.
 
-The rules on size, slices and origin follow llmbestpractices.com/ai-agents/rag-eval: 50 to 200 questions with their gold
-chunks, true answer and slice, half of them from production, kept in version control. LEAST_IN_SLICE and ALIKE are ours.
+The rules on size, slices and origin follow llmbestpractices.com/ai-agents/rag-eval. They ask for 50 to 200 questions in
+version control, with gold chunks, ground truth and slice, half of them from production. LEAST_IN_SLICE and ALIKE are
+our own choices.
 """
 
 import re
@@ -18,30 +19,30 @@ from rag_zeval.golden.golden_rows import by_slice, chunk_ids, is_unanswerable
 from rag_zeval.judge.words import words
 
 LEAST, MOST = 50, 200  # questions
-LEAST_IN_SLICE = 5  # below, even all right leaves a share of 0.51 or less in the 95% Wilson interval; 5 of 5: from 0.57
-ALIKE = 0.85  # a question with one word more is a near-duplicate from 6 words on; with another word, from 13 on
+LEAST_IN_SLICE = 5  # the 95% Wilson interval begins at 0.57 for 5 right of 5, and at 0.51 or less for fewer
+ALIKE = 0.85  # a Jaccard index that one added word reaches from 6 words on, and one changed word from 13 on
 PRODUCTION = "production"
-ENDS = " ?!.。"  # marks behind a question that make it no other
-TEXTS = {"question": ("question",), "truth": ("truth", "gold_answer"), "slice_tag": ("slice_tag",)}  # and their names
+ENDS = " ?!.。"  # characters at the end of a question that do not make it different
+TEXTS = {"question": ("question",), "truth": ("truth", "gold_answer"), "slice_tag": ("slice_tag",)}  # field: names
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something to mend in a set. line: of the row, or where the set as a whole falls short."""
+    """Something to fix in a set. line: the line of the row, or the one at which a rule for the whole set fails."""
 
     line: int
     field: str
     text: str
 
 
-GoldenRows = Mapping[int, Row]  # by line number, whatever they lack
+GoldenRows = Mapping[int, Row]  # by line number; fields may be missing
 
 
 def findings(rows: GoldenRows, bad: Mapping[int, str]) -> list[Finding]:
-    """All that there is to mend in a set, by line: its rows, and what is wrong with lines that are no JSON objects.
+    """Return everything to fix in a set, in order of lines.
 
-    Each question is held against each: 200 take a moment, 4,000 some seconds. Example:
-    `[finding.text for finding in findings(*read_lines("golden.jsonl", dict))]`.
+    bad: what is wrong with each line that is not a JSON object. Each question is compared with each other one: 200 take
+    a moment, 4,000 some seconds. Example: `[finding.text for finding in findings(*read_lines("golden.jsonl", dict))]`.
     """
     broken = [Finding(line, "row", text) for line, text in bad.items()]
     found = [*broken, *_missing(rows), *_repeated(rows), *_size(rows, bad), *_small_slices(rows), *_origins(rows)]
@@ -49,22 +50,25 @@ def findings(rows: GoldenRows, bad: Mapping[int, str]) -> list[Finding]:
 
 
 def by_tag(rows: GoldenRows) -> list[tuple[str, list[int]]]:
-    """The lines of all rows, then those of each slice, by name."""
+    """Return the lines of all rows, then those of each slice, sorted by name of the slice."""
     return by_slice(rows, lambda line: _text(rows[line], "slice_tag"))
 
 
 def hashes(row: Row) -> dict[str, str]:
-    """The hashes of a row's question, true answer and gold chunks, as result files have them; of what is there."""
+    """Hash a row's question, ground truth and gold chunks as result files do. Missing or invalid ones have no hash."""
     question, truth = _text(row, "question"), _text(row, "truth") or _text(row, "gold_answer")
     try:
         return golden_hashes(question, truth, chunk_ids(row, "gold_chunk_ids"))
-    except InputError:  # a finding says so
+    except InputError:  # `findings` reports it
         return golden_hashes(question, truth, ())
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What became of an earlier version of a set: how many rows are as they were, new, and gone; and the edits."""
+    """What changed since an earlier version of a set: numbers of unchanged, new and removed rows, and the edits.
+
+    edits: a finding for each field that differs.
+    """
 
     same: int
     new: int
@@ -73,9 +77,9 @@ class Changes:
 
 
 def changes(rows: GoldenRows, old: GoldenRows, name: str) -> Changes:
-    """The changes since an older version of the set, whose file is `name`.
+    """Compare a set with its older version, whose file is `name`.
 
-    Rows are the same by their id, or by their question where they have none.
+    Rows are matched by their id, or by their question if they have none.
     """
     before, now = ({_key(row): line for line, row in one.items()} for one in (old, rows))
     edits = []
@@ -90,7 +94,7 @@ def changes(rows: GoldenRows, old: GoldenRows, name: str) -> Changes:
 
 
 def _key(row: Row) -> str:
-    """The id of a row, or the one that `evaluate` makes of its question."""
+    """Return the id of a row, or the one that `evaluate` derives from its question."""
     given = row.get("id")
     known = as_id(given) if isinstance(given, str | int | float) else None
     return known or question_id(_text(row, "question") or "")
@@ -102,7 +106,7 @@ def from_production(row: Row) -> bool:
 
 
 def _text(row: Row, field: str) -> str | None:
-    """The field, if it is a text with something in it."""
+    """Return the field if it is a text that is not blank, else None."""
     value = row.get(field)
     return value if isinstance(value, str) and value.strip() else None
 
@@ -123,10 +127,11 @@ def _missing(rows: GoldenRows) -> Iterator[Finding]:
 
 
 def _repeated(rows: GoldenRows) -> Iterator[Finding]:
-    """For each question the earlier one that is most like it, where that is too much like it.
+    """Find duplicates and near-duplicates of earlier questions.
 
-    Questions are duplicates if they are the same but for case, spacing and the marks at their end, and near-duplicates
-    if their sets of words and marks have a Jaccard index (shared / all) of at least ALIKE and the same numbers.
+    Duplicates differ only in case, spacing, Unicode form (NFKC) and the characters of ENDS at their end.
+    Near-duplicates hold the same numbers, and their sets of words and marks have a Jaccard index (shared / all) of at
+    least ALIKE. A near-duplicate is reported with the most similar earlier question only.
     """
     firsts: dict[tuple[str, ...], int] = {}
     by_numbers: dict[frozenset[str], dict[int, frozenset[str]]] = {}

@@ -1,7 +1,7 @@
-"""Versions of a system beside each other: what each scores, over all cases and by slice, and how that moved.
+"""Shows versions of a system side by side: the metrics of each, over all cases and by slice, and how they changed.
 
-A version's values are of all cases that it has. What moved since the version before is told by the cases of both, as
-`compare` does it. A value that a version lacks is missing, with the reason in a note, and never 0.
+A version's values are over all of its own cases. Whether it is better or worse than the previous version is decided on
+the cases of both, as in `compare`. A missing value is shown as missing with the reason in a note, never as 0.
 """
 
 import re
@@ -24,7 +24,7 @@ from rag_zeval.statistics.bootstrap import BootstrapEstimate
 from rag_zeval.terminal_tables import print_table
 from rag_zeval.text import one_line
 
-# The head of a column, and patterns of the names of metrics and measures that it may show, the best first.
+# Column heads, each with patterns for the names of the metrics and measures that the column may show, best first.
 COLUMNS: Mapping[str, Sequence[str]] = {
     "recall@5": ("recall@5",),
     "faithfulness": ("rag_zeval(@contexts)?", ".*(faithful|grounded).*", ".+@contexts"),
@@ -37,7 +37,10 @@ COLUMNS: Mapping[str, Sequence[str]] = {
 
 @dataclass(frozen=True)
 class Column:
-    """What a column shows: `metric` is a metric or a measure (see `golden.release_measures`); "" if no file has one."""
+    """A column of the dashboard.
+
+    metric: the metric or measure that it shows (see `golden.release_measures`); "" if no file has one.
+    """
 
     head: str
     metric: str
@@ -48,15 +51,16 @@ class Column:
 
     @property
     def digits(self) -> int:
-        """How many decimal places its values are shown with."""
+        """The number of decimal places of its values."""
         return 2 if self.metric in AMOUNTS else 3
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A version's value in a column and a slice, over the `scored` of its `cases`; None if none is scored.
+    """A version's value in a column and a slice.
 
-    moved: "better" or "worse" than the version before, beyond noise; "" if neither, or if that is unknown.
+    cases: number of cases. scored: how many of them have a score. value: None if none has. moved: "better" or "worse"
+    if the version differs from the previous one by more than noise, "" if it does not or if that is unknown.
     """
 
     cases: int
@@ -67,9 +71,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Dashboard:
-    """cases: by slice, how many each version has. cells: by slice, version and column; what is missing has none.
+    """Versions of a system with their values by slice and column.
 
-    Versions and columns are numbered from 0. notes: what is missing and why, and what else to know; a line each.
+    cases: by slice, the number of cases of each version. cells: by slice, version and column. Versions and columns are
+    numbered from 0. There is no cell if the version has no row of the metric. notes: lines on missing values and their
+    reasons, and other remarks.
     """
 
     versions: Sequence[str]
@@ -79,7 +85,7 @@ class Dashboard:
     notes: Sequence[str]
 
     def missing(self, slice_tag: str, version: int, column: int) -> str:
-        """Why there is no value, in words; "" if there is one."""
+        """Return in words why there is no value, or "" if there is one."""
         cell = self.cells.get((slice_tag, version, column))
         if not self.cases[slice_tag][version]:
             return "no cases"
@@ -89,10 +95,10 @@ class Dashboard:
 
 
 def build_dashboard(specs: Sequence[str], metrics: Sequence[str] = ()) -> Dashboard:
-    """The dashboard of result files, the oldest version first. Each is `FILE` or `FILE#SYSTEM` (see `read_side`).
+    """Build the dashboard of result files, oldest version first. Each is `FILE` or `FILE#SYSTEM` (see `read_side`).
 
-    metrics: the metrics and measures to show; by default what any file has of COLUMNS. Raises InputError for a file
-    that cannot be read or is given twice, for a metric that no file has, and if there is nothing to show.
+    metrics: the metrics and measures to show; by default those of COLUMNS that any file has. Raises InputError for a
+    file that cannot be read or is given twice, for a metric that no file has, and if there is nothing to show.
     """
     if len(set(specs)) < len(specs):
         raise InputError("dashboard: the same result file is given twice; remove one")
@@ -123,7 +129,7 @@ def build_dashboard(specs: Sequence[str], metrics: Sequence[str] = ()) -> Dashbo
     columns = kept
     counted = [dict(by_slice(side.cases.values(), _slice)) for side in sides]
     slices = [ALL, *sorted({tag for of_side in counted for tag in of_side} - {ALL})]
-    moved: list[dict[tuple[str, int], str]] = [{}]  # of each version
+    moved: list[dict[tuple[str, int], str]] = [{}]  # one for each version
     with Progress() as progress, progress.job("comparing versions", len(sides) - 1) as job:
         for before, after in pairwise(zip(versions, sides, strict=True)):
             moved.append(_moved(before, after, columns, notes))
@@ -149,30 +155,33 @@ def _slice(judged: Judged) -> str | None:
 
 
 def _named(tag: str) -> str:
-    """What a slice is called here: all cases have one of the names."""
+    """Return the name to show for a slice. It is never ALL, which names all cases."""
     return f"{ALL} (slice)" if tag == ALL else tag
 
 
 def _versions(specs: Sequence[str]) -> list[str]:
-    """Short names of the sides: those of their files. As they were given where short ones would be the same."""
+    """Return short names of the sides: the file names up to the first dot, with the system if given.
+
+    If these are not unique or one is empty, the specs are returned as given.
+    """
     named = [file_and_system(spec) for spec in specs]
     short = [path.name.partition(".")[0] + (f"#{system}" if system else "") for path, system in named]
     return short if len(set(short)) == len(short) and all(short) else [*specs]
 
 
 def _metric(sides: Sequence[Side], patterns: Sequence[str]) -> str:
-    """The metric that most sides have of those that match the first pattern that any does."""
+    """Return the metric that most sides have, among those that match the first pattern with any match."""
     for pattern in patterns:
         counts = Counter(name for side in sides for name in side.judged if re.fullmatch(pattern, name))
         if counts:
             return counts.most_common(1)[0][0]
-    return patterns[0] if len(patterns) == 1 else ""  # a measure, which is computed
+    return patterns[0] if len(patterns) == 1 else ""  # a measure, which is computed from the rows
 
 
 def _moved(
     before: tuple[str, Side], after: tuple[str, Side], columns: Sequence[Column], notes: list[str]
 ) -> dict[tuple[str, int], str]:
-    """By slice and column, whether the second version is better or worse than the first, where that is not noise."""
+    """Return, by slice and column, "better" or "worse" if the second version differs by more than noise. Adds notes."""
     versions = f"from {before[0]} to {after[0]}"
     try:
         first, second = paired([before[1], after[1]])

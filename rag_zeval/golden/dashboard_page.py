@@ -1,4 +1,4 @@
-"""The HTML page of a dashboard: one file, no outside assets, a table with a block for each slice."""
+"""Writes the HTML page of a dashboard: one file without external assets, a table with a block for each slice."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,12 +8,12 @@ from rag_zeval.files import write_chunks
 from rag_zeval.golden.dashboard import Dashboard
 from rag_zeval.templates import TEMPLATES, templates
 
-WIDTH, HEIGHT, MARGIN = 120, 36, 5  # of the drawing of a trend
-ROUNDING = 1e-9  # values closer than this are the same
+WIDTH, HEIGHT, MARGIN = 120, 36, 5  # of the drawing of a trend, in pixels
+ROUNDING = 1e-9  # values closer than this are drawn as equal
 
 
 def write_dashboard(path: Path, dashboard: Dashboard) -> None:
-    """Write the page. All text in it is escaped."""
+    """Write the page of a dashboard. All text in it is escaped."""
     from markupsafe import Markup
 
     page = (
@@ -32,9 +32,10 @@ def write_dashboard(path: Path, dashboard: Dashboard) -> None:
 
 
 def _trend(dashboard: Dashboard, tag: str, column: int) -> Mapping[str, Any]:
-    """A column's values over the versions of a slice: a line that is broken where one is missing, and its points.
+    """Draw a column's values over the versions of a slice.
 
-    All slices have the axis of the column, from its least to its largest value. words: the same in words.
+    line: an SVG path with a gap where a value is missing. points: (x, y, moved) of each value. words: the values in
+    words. The axis is the same for all slices: from the column's smallest value to its largest.
     """
     known = [cell.value.value for (_, _, at), cell in dashboard.cells.items() if at == column and cell.value]
     low, high = min(known, default=0.0), max(known, default=0.0)

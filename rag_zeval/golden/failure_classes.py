@@ -1,4 +1,4 @@
-"""Why answers fail: each falls in one class, by its scores and by where its gold chunks stood among the retrieved."""
+"""Sorts answers into classes of failure, by their scores and by the rank of their gold chunks in the retrieval."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ CLASSES = (NOT_RETRIEVED, BELOW_K, IN_PROMPT, UNSUPPORTED, SUPPORTED, NOT_KNOWN)
 
 @dataclass(frozen=True)
 class Metrics:
-    """The names of the metric that says whether an answer is right, and of the one that says whether it is supported.
+    """The names of the two metrics that decide whether an answer is right (`correct`) and supported (`supported`).
 
-    An answer is so from `threshold` on.
+    threshold: the minimum score that counts as right or supported.
     """
 
     correct: str
@@ -31,10 +31,11 @@ class Metrics:
 
 @dataclass(frozen=True)
 class Classified:
-    """An answer, its class, and what put it there; `why` says what is missing where the class is not known.
+    """An answer, its class and the values that decided it.
 
-    answer: None where the system has no result for the case. gold_rank: of the first gold chunk among the retrieved,
-    from 1; None if none is there, or it is not known.
+    answer: None if the system has no result for the case. correct, supported: scores, None if missing. gold_rank: rank
+    of the first gold chunk in the retrieval, from 1; None if none was retrieved or if that is not known. why: what is
+    missing if the class is NOT_KNOWN, else "".
     """
 
     case: str
@@ -52,9 +53,10 @@ class Classified:
 
 @dataclass(frozen=True)
 class Share:
-    """How many answers of a system and slice are in a class, of those whose class is known (for NOT_KNOWN, of all).
+    """The share of a system's answers in a slice that are in a class.
 
-    interval: 95%, Wilson's; None where `of` is 0.
+    count: number of answers in the class. of: number of answers whose class is known; for NOT_KNOWN, of all answers.
+    interval: Wilson's 95% interval; None if `of` is 0.
     """
 
     system: str
@@ -66,15 +68,15 @@ class Share:
 
 
 def tells_support(metric: str) -> bool:
-    """Whether a metric, by its name, says if answers are supported by what was retrieved."""
+    """Whether the name of a metric means that it scores support by the retrieved contexts."""
     return metric.endswith("@contexts") or metric == "rag_zeval"
 
 
 def choose_metrics(judged: Sequence[Judged], correct: str | None, supported: str | None, threshold: float) -> Metrics:
-    """The metrics to go by; for a name that is None the first that ends in @truth or is "is_correct" (correct), the
-    first that ends in @contexts or is "rag_zeval" (supported).
+    """Choose the metrics that decide the classes.
 
-    Raises InputError if the results do not have it.
+    correct: by default the first metric that ends in @truth or is "is_correct". supported: by default the first metric
+    that ends in @contexts or is "rag_zeval". Raises InputError if the results do not have such a metric.
     """
     there = list(dict.fromkeys(one.metric for one in judged))
     right = [name for name in there if name.endswith("@truth") or name == "is_correct"]
@@ -88,11 +90,12 @@ def choose_metrics(judged: Sequence[Judged], correct: str | None, supported: str
 
 
 def classify(judged: Sequence[Judged], cases: Sequence[Case], metrics: Metrics, k: int | None) -> list[Classified]:
-    """Each answer that was judged, and each case that a system has no result for, with its class.
+    """Classify each judged answer, and each case that a system has no result for.
 
-    cases: with `context_ids` and `gold_chunk_ids`; one gold chunk among the first k retrieved is in the prompt (k None:
-    all of them stood in it). A right answer is no failure, wherever its gold chunks stood. A case of which an id, a
-    needed score or the judged answer is missing is NOT_KNOWN. Raises InputError if no case was judged.
+    cases: with `context_ids` and `gold_chunk_ids`. k: how many retrieved contexts were in the prompt; None means all. A
+    wrong answer is IN_PROMPT if a gold chunk was among them. The class of a right answer does not depend on its gold
+    chunks. A class is NOT_KNOWN if a score that it needs is missing. That of a wrong answer is also NOT_KNOWN if chunk
+    ids are missing, or if `cases` does not have the judged answer. Raises InputError if no case was judged.
     """
     of_case: dict[str, list[Case]] = {}
     for case in cases:
@@ -148,7 +151,7 @@ def _gold_rank(case: Case) -> int | None:
 
 
 def shares(classified: Sequence[Classified]) -> list[Share]:
-    """Every class of every system: for all its answers, then by slice."""
+    """Return the share of every class for each system: over all its answers, then by slice."""
     from rag_zeval.statistics.bootstrap import share_interval  # loads numpy
 
     found = []

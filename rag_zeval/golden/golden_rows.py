@@ -1,4 +1,4 @@
-"""The rows of golden sets: those that can be used and what is wrong with the others, their ids, and their slices."""
+"""Reads the rows of golden sets, with the errors of invalid rows, and groups them by slice."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -12,9 +12,10 @@ T = TypeVar("T")
 
 
 def read_lines(path: str | Path, read: Callable[[Row], T]) -> tuple[dict[int, T], dict[int, str]]:
-    """What `read` makes of each row of a JSONL file, and what is wrong with the others, both by line number from 1.
+    """Apply `read` to each row of a JSONL file. Returns the results and the errors, both by line number from 1.
 
-    Raises InputError if the file cannot be read or holds no line; blank lines are none.
+    A row with an error has no result. Blank lines are skipped. Raises InputError if the file cannot be read or has no
+    rows.
     """
     good: dict[int, T] = {}
     bad: dict[int, str] = {}
@@ -30,12 +31,12 @@ def read_lines(path: str | Path, read: Callable[[Row], T]) -> tuple[dict[int, T]
 
 
 def is_unanswerable(row: Row) -> bool:
-    """Whether a row says that nothing answers its question: an empty list of gold chunks, and a true answer of null."""
+    """Whether a row says that its question has no answer: its list of gold chunks is empty and its "truth" is null."""
     return row.get("gold_chunk_ids") == [] and row.get("truth", "") is None
 
 
 def chunk_ids(row: Row, field: str) -> tuple[str, ...]:
-    """The ids in a list of texts or whole numbers. Raises InputError naming the field if it is another thing."""
+    """Return a field's ids as texts. Raises InputError naming the field unless it lists texts or whole numbers."""
     check_fields(row, {field: list})
     for id_ in row[field]:
         if isinstance(id_, bool) or not isinstance(id_, str | int):
@@ -44,7 +45,7 @@ def chunk_ids(row: Row, field: str) -> tuple[str, ...]:
 
 
 def by_slice(items: Iterable[T], tag: Callable[[T], str | None]) -> list[tuple[str, list[T]]]:
-    """All items, then those of each slice, by name; no slices where no item has a tag."""
+    """Return all items, then those of each slice, sorted by its name. There are no slices if no item has a tag."""
     everything = list(items)
     slices: dict[str, list[T]] = {}
     for item in everything:

@@ -1,10 +1,10 @@
-"""Numbers of a release beside its scores: what its retriever found, how long its answers took and what they cost.
+"""Measures of a release besides its scores: retrieval, latency and cost.
 
-They are computed from what result rows keep of each case, and compared and gated like a metric, by these names:
+They are computed from the result rows of each case. You can compare and gate them like metrics, by these names:
 
 - hit_rate@K, recall@K, precision@K, ndcg@K, mrr@K, map@K: see `rag_zeval.golden.retrieval`.
 - retrieved_and_supported@K: 1 if a gold chunk is among the first K and the answer is supported, else 0.
-- latency_mean, latency_p95: seconds. cost_per_1000: dollars for 1,000 answers. Less is better.
+- latency_mean, latency_p95: seconds. cost_per_1000: dollars for 1,000 answers. Lower is better for all three.
 """
 
 import re
@@ -27,9 +27,9 @@ _RANKED = re.compile(f"({'|'.join((*RETRIEVAL, JOINT))})@([1-9][0-9]{{0,5}})")
 
 
 def with_measures(side: Side, names: Iterable[str]) -> Side:
-    """The side with those of these measures that it has not; other names are left to the metrics.
+    """Add to the side those of the named measures that it does not have. Names that are not measures are ignored.
 
-    Cases without gold chunks have no measure of retrieval; where something else is missing the score is None. Raises
+    Cases without gold chunks get no retrieval measure. If anything else is missing, the case's score is None. Raises
     InputError if no case has what a measure needs.
     """
     asked = [name for name in names if name not in side.judged and (name in AMOUNTS or _RANKED.fullmatch(name))]
@@ -37,7 +37,7 @@ def with_measures(side: Side, names: Iterable[str]) -> Side:
 
 
 def _measured(side: Side, name: str) -> dict[str, Judged]:
-    """A score of each case that can have one, which is None where something is missing."""
+    """Compute a measure for each case that can have it. The score is None if something is missing."""
     kind, _, k = name.partition("@")
     scores: dict[str, float | None]
     if name in AMOUNTS:
@@ -66,7 +66,7 @@ def _measured(side: Side, name: str) -> dict[str, Judged]:
 
 
 def _judged(side: Side, kind: str) -> Mapping[str, Judged]:
-    """An answer of each case; for JOINT with its score by the metric that tells support."""
+    """Return an answer of each case. For JOINT it has its score by the first metric that `tells_support`."""
     if kind != JOINT:
         return side.cases
     metric = next((name for name in side.judged if tells_support(name)), None)

@@ -1,18 +1,18 @@
-"""Does the retriever find the gold chunks? The field's measures at each k, for all questions and by slice.
+"""Measures how well a retriever finds the gold chunks: standard measures at each k, for all questions and by slice.
 
-The values are those of ir-measures (MacAvaney et al. 2022, ECIR), which takes them from trec_eval. All are means over
-questions of a value in [0, 1], of the first k ids:
+The values come from ir-measures (MacAvaney et al. 2022, ECIR), which takes them from trec_eval. Each is a mean over
+questions of a value in [0, 1], computed from the first k ids:
 
-- hit rate: 1 if a gold chunk is among them. The practitioner's text behind the row format
-  (llmbestpractices.com/ai-agents/rag-eval) calls it recall@k; they are the same where a question has one gold chunk.
+- hit rate: 1 if a gold chunk is among them, else 0. The text that the row format follows
+  (llmbestpractices.com/ai-agents/rag-eval) calls it recall@k. The two are equal if a question has one gold chunk.
 - recall: the share of the question's gold chunks among them.
-- precision: gold chunks among them / k, also where fewer than k are listed.
-- nDCG: the sum of 1 / log2(rank + 1) over the gold chunks among them / the same for the best order that there is.
+- precision: gold chunks among them / k, even if fewer than k ids are listed.
+- nDCG: the sum of 1 / log2(rank + 1) over the gold chunks among them / the same sum for the best possible order.
 - MRR: 1 / rank of the first gold chunk among them, else 0.
-- MAP: precision at the rank of each gold chunk among them, summed / all gold chunks of the question.
+- MAP: the sum of the precision at the rank of each gold chunk among them / all gold chunks of the question.
 
-Gold chunks may have grades, from a qrels file. nDCG then sums grades in place of ones, and for the other measures the
-gold chunks are those from a certain grade on.
+Gold chunks may have grades, from a qrels file. nDCG then sums grade / log2(rank + 1). For the other measures, a chunk
+is gold if it has at least a given grade.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,9 +34,9 @@ Values = dict[tuple[str, int], list[float]]
 
 @dataclass(frozen=True)
 class Ranking:
-    """The ids retrieved for a question, best first, and those of the chunks that hold its answer (at least one).
+    """The chunk ids retrieved for a question, best first, and its gold chunks.
 
-    gold: the grade of each, from 1.
+    gold: the grade, from 1, of each gold chunk. There is at least one.
     """
 
     retrieved: tuple[str, ...]
@@ -46,8 +46,10 @@ class Ranking:
 
 @dataclass(frozen=True)
 class RetrievalMean:
-    """The mean of a measure at k over the n questions of a slice, and its 95% interval: Wilson's for the hit rate, else
-    percentile bootstrap over questions, None for a single one.
+    """The mean of a measure at k over the n questions of a slice.
+
+    interval: its 95% interval. For the hit rate it is Wilson's. For the other measures it is a percentile bootstrap
+    over questions, None if n is 1.
     """
 
     slice_name: str
@@ -61,13 +63,12 @@ class RetrievalMean:
 def read_rankings(
     path: str | Path, qrels: Mapping[tuple[str, str], int] | None = None, relevant: int = 1
 ) -> tuple[list[Ranking], dict[int, str], int]:
-    """The rankings of a JSONL file; what is wrong with each row that cannot be used, by line number; and how many
-    questions are unanswerable, so that there is nothing to find for them.
+    """Read a JSONL file of rankings. Returns them, the errors by line and the number of unanswerable questions.
 
-    A row: {"context_ids" or "retrieved": [ids, best first], "gold_chunk_ids": [ids], "slice_tag"?: text}.
-    qrels: by topic and chunk, grades in place of its gold chunks; the topic is the row's "id", or is made of its
-    "question". A question without a grade of at least `relevant` cannot be used. Raises InputError if the file cannot
-    be read or no row can be used.
+    A row: {"context_ids" or "retrieved": [ids, best first], "gold_chunk_ids": [ids], "slice_tag"?: text}. Lines are
+    numbered from 1. Unanswerable questions have no gold chunks to find. qrels: grades by topic and chunk, used in place
+    of "gold_chunk_ids". The topic is the row's "id", or else derived from its "question". A row without a grade of at
+    least `relevant` is invalid. Raises InputError if the file cannot be read or gives no ranking.
     """
     by_topic: dict[str, dict[str, int]] = {}
     for (topic, chunk), grade in (qrels or {}).items():
@@ -107,10 +108,10 @@ def _retrieved(row: Row) -> tuple[str, ...]:
 
 
 def values(rankings: Sequence[Ranking], ks: Sequence[int], relevant: int = 1) -> Values:
-    """The value of each ranking, in their order, by measure and k (each from 1).
+    """Compute each measure at each k for every ranking, in the order of the rankings.
 
-    relevant: the lowest grade of a gold chunk, except for nDCG, for which all count by their grades. Raises InputError
-    if ir-measures is not installed.
+    ks: each at least 1. relevant: the lowest grade that makes a chunk gold. It does not apply to nDCG, where all chunks
+    count by their grades. Raises InputError if ir-measures is not installed.
     """
     with needed("ir-measures", "measuring retrieval"):
         import ir_measures
@@ -120,8 +121,8 @@ def values(rankings: Sequence[Ranking], ks: Sequence[int], relevant: int = 1) ->
         for k in ks
     }
     found: Values = {key: [0.0] * len(rankings) for key in asked.values()}
-    # A chunk's id here is its rank: one that stands twice takes two places and counts once, and no id of the file's
-    # reaches the C code. The gold chunks that were not retrieved have ranks below all others.
+    # We pass each chunk's rank as its id, so no id of the file reaches the C code. A chunk that was retrieved twice
+    # takes two ranks and counts once. Gold chunks that were not retrieved get negative ids, which no retrieved one has.
     gold = {str(at): _by_rank(ranking) for at, ranking in enumerate(rankings)}
     run = {str(at): {str(i): -float(i) for i in range(len(r.retrieved))} for at, r in enumerate(rankings)}
     for metric in ir_measures.iter_calc(list(asked), gold, run):
@@ -130,13 +131,13 @@ def values(rankings: Sequence[Ranking], ks: Sequence[int], relevant: int = 1) ->
 
 
 def _by_rank(ranking: Ranking) -> dict[str, int]:
-    """The grades of the gold chunks by the place where each stands first among the retrieved, from 0; else below 0."""
+    """Return the grades of the gold chunks by first rank, from 0. Chunks that were not retrieved get -1 and less."""
     first = {id_: rank for rank, id_ in reversed(list(enumerate(ranking.retrieved)))}
     return {str(first.get(id_, -at)): ranking.gold[id_] for at, id_ in enumerate(sorted(ranking.gold), 1)}
 
 
 def estimates(rankings: Sequence[Ranking], ks: Sequence[int], relevant: int = 1) -> Iterator[RetrievalMean]:
-    """Every measure at every k: for all questions, then by slice. relevant, errors: as of `values`."""
+    """Yield every measure at every k: for all questions, then by slice. relevant and errors are as in `values`."""
     of_each = values(rankings, ks, relevant)
     for name, members in by_slice(range(len(rankings)), lambda at: rankings[at].slice_tag):
         for (measure, k), of_question in of_each.items():
@@ -150,6 +151,9 @@ def estimates(rankings: Sequence[Ranking], ks: Sequence[int], relevant: int = 1)
 
 
 def short_lists(rankings: Sequence[Ranking], ks: Sequence[int]) -> list[tuple[int, int]]:
-    """Each k beyond what some rankings list, and how many: there the file may be the limit, not the retriever."""
+    """Return each k for which some rankings list fewer than k ids, with the number of such rankings.
+
+    There the file may be the limit and not the retriever.
+    """
     counts = [(k, sum(len(ranking.retrieved) < k for ranking in rankings)) for k in ks]
     return [(k, n) for k, n in counts if n]
