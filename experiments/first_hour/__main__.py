@@ -1,4 +1,4 @@
-"""`python -m experiments.first_hour profile=...`: what to run on a fresh machine before hours of it are paid for."""
+"""`python -m experiments.first_hour profile=...` checks a fresh machine before you pay for hours of it."""
 
 import signal
 import sys
@@ -9,7 +9,10 @@ from rag_zeval.streams import exit_status
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit status: 0 none failed, 1 one did, 2 bad input, 130 interrupted; with `only`, 3: it cannot run here."""
+    """Return the exit status: 0 no check failed, 1 one failed, 2 wrong input, 130 interrupted.
+
+    With `only`, 3 means that the check cannot run here.
+    """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
     def first_hour() -> int:

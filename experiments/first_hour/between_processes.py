@@ -1,10 +1,11 @@
-"""Whether tensors go between processes: a sum over all GPUs, and new weights on their way to the rollouts, bit for bit.
+"""Checks that tensors pass between processes: a sum over all GPUs, and new weights for the rollouts, bit for bit.
 
-The sum is NCCL's, which hangs where it does not work. Weights go by verl's own sender and receiver. verl 0.9.1 packs
-tensors into a bucket that both processes see. A tensor larger than the bucket goes by CUDA IPC on its own; through
-shared memory, which verl takes where there is no CUDA IPC, its sender refuses such a tensor, and the receiver then
-waits for ever (`verl/workers/rollout/vllm_rollout/bucketed_weight_transfer.py`). So each way is asked for what it must
-do. That a tensor is larger is no rare case: the embedding of 7B has 2,079 MiB in fp32, the bucket 2,048.
+NCCL computes the sum; if NCCL does not work, it hangs. verl's own sender and receiver transfer the weights. verl 0.9.1
+packs tensors into a bucket that both processes see. A tensor larger than the bucket is sent on its own by CUDA IPC.
+Without CUDA IPC, verl uses shared memory. Its sender then refuses such a tensor, and the receiver waits forever
+(`verl/workers/rollout/vllm_rollout/bucketed_weight_transfer.py`). So the check expects that such a tensor arrives by
+CUDA IPC, and accepts a refusal through shared memory. Such tensors are common: the embedding of 7B has 2,079 MiB in
+fp32, and the bucket 2,048.
 """
 
 import asyncio
@@ -29,14 +30,14 @@ SUM_SECONDS = 180.0
 MIB = 2**20
 CPU_BUCKET = 1  # MiB
 WEIGHTS_SECONDS = 300.0
-REFUSAL = "is too large to fit in the bucket"  # of verl's sender, through shared memory
-# and quietly: the receiver's Python warns at its end of shared memory that the sender has removed
+REFUSAL = "is too large to fit in the bucket"  # error of verl's sender, through shared memory
+# PYTHONWARNINGS: at its exit, the receiver warns about shared memory that the sender has already removed
 ON_CPU = {"VERL_PLATFORM": "cpu", "VERL_USE_EXTERNAL_MODULES": "train.verl_cpu", "PYTHONWARNINGS": "ignore"}
-Role = Callable[..., list[str]]  # as `call`, which makes the command of a sender or receiver
+Role = Callable[..., list[str]]  # like `call`: makes the command of a sender or receiver
 
 
 def collectives(scene: Scene) -> None:
-    """All-reduce over all GPUs that the profile trains on (without one: over two processes on the CPU)."""
+    """Run an all-reduce over all GPUs that the profile trains on; without a GPU, over two processes on the CPU."""
     processes = scene.here.verl.trainer.n_gpus_per_node if scene.gpus else 2
     backend, mib = ("nccl", GPU_MIB) if scene.gpus else ("gloo", CPU_MIB)
     print(f"{backend}, {processes} processes, {mib} MiB each")
@@ -47,7 +48,10 @@ def collectives(scene: Scene) -> None:
 
 
 def add_up(rank: int, processes: int, meeting: str, backend: str, mib: int) -> None:
-    """One process: the sum of 1..processes in every place, several times over; prints its pace."""
+    """Take part in the all-reduce as one process, several times, and print the speed.
+
+    Exits with an error unless every element of the result is the sum of 1..processes.
+    """
     cuda = backend == "nccl"
     device = torch.device("cuda", rank) if cuda else torch.device("cpu")
     if cuda:
@@ -67,12 +71,12 @@ def add_up(rank: int, processes: int, meeting: str, backend: str, mib: int) -> N
         if not bool((numbers == wanted).all()):
             raise SystemExit(f"the sum over {processes} processes is {numbers.unique().tolist()[:3]}, not {wanted:g}")
     torch.distributed.destroy_process_group()
-    moved = 2 * (processes - 1) / processes * mib * 2**20  # what each process sends and gets
+    moved = 2 * (processes - 1) / processes * mib * 2**20  # bytes that each process sends and receives
     print(f"the sum is right in each of {ROUNDS} rounds; {moved / min(seconds) / 1e9:.2f} GB/s each way at best")
 
 
 def weights(scene: Scene) -> None:
-    """Tensors of several types that fill the bucket more than once, then one that is larger than the bucket."""
+    """Transfer tensors of several types that fill the bucket more than once, then one larger than the bucket."""
     engine = scene.here.verl.actor_rollout_ref.rollout
     bucket = engine.checkpoint_engine.update_weights_bucket_megabytes if scene.gpus else CPU_BUCKET
     embedding = 4 * scene.shape().embedding
@@ -82,7 +86,11 @@ def weights(scene: Scene) -> None:
 
 
 def check_transfer(bucket: int, largest: int, shared: bool, role: Role = call) -> None:
-    """Raises CheckFailed if a tensor arrives changed, or not at all, or if shared memory is left behind."""
+    """Send tensors to another process, first without and then with one larger than the bucket.
+
+    bucket: MiB. largest: bytes of that tensor. shared: whether verl uses shared memory; it may then refuse that tensor.
+    Raises CheckFailed if a tensor arrives changed, or not at all, or if shared memory is left behind.
+    """
     before = set(SHARED.glob("verl_weights_*"))
     with tempfile.TemporaryDirectory() as folder:
 
@@ -107,9 +115,9 @@ def check_transfer(bucket: int, largest: int, shared: bool, role: Role = call) -
 
 
 def tensors(bucket: int, largest: int, device: torch.device) -> Iterator[tuple[str, torch.Tensor]]:
-    """Name and tensor, the same in both processes: every bit pattern may be among them, NaN too.
+    """Yield names and tensors, the same in both processes. Any bit pattern may occur, also NaN.
 
-    An odd number of half-width numbers comes before the first full-width ones, which must then be aligned.
+    The first tensor has an odd number of 16-bit numbers. So the 32-bit numbers after it must be aligned.
     """
     half = bucket * MIB * 3 // 5
     sizes = {"norm": (torch.bfloat16, 7), "query": (torch.float32, half // 4), "value": (torch.float32, half // 4)}
@@ -124,7 +132,7 @@ def tensors(bucket: int, largest: int, device: torch.device) -> Iterator[tuple[s
 
 
 def send(address: str, bucket: int, largest: int) -> None:
-    """verl's sender on these tensors, by the way that verl takes on this platform."""
+    """Send the tensors with verl's sender, in the way that verl uses on this platform."""
     module, shared, device = _verl()
     asyncio.run(
         module.BucketedWeightSender(address, bucket, shared).async_send_weights(tensors(bucket, largest, device))
@@ -132,7 +140,7 @@ def send(address: str, bucket: int, largest: int) -> None:
 
 
 def receive(address: str, bucket: int, largest: int) -> None:
-    """verl's receiver; exits with a line that names the first tensor that is missing or differs."""
+    """Receive the tensors with verl's receiver. Exits with a line naming the first one that is missing or differs."""
     module, shared, device = _verl()
     arrived: dict[str, torch.Tensor] = {}
     module.BucketedWeightReceiver(address, device, shared).receive_weights(
@@ -143,7 +151,7 @@ def receive(address: str, bucket: int, largest: int) -> None:
         found = arrived.pop(name, None)
         if found is None or (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
             raise SystemExit(f"{name} did not arrive" if found is None else f"{name} arrived as another type or shape")
-        if not torch.equal(found.view(torch.uint8), wanted.view(torch.uint8)):  # as bytes: NaN would not equal itself
+        if not torch.equal(found.view(torch.uint8), wanted.view(torch.uint8)):  # as bytes: NaN does not equal itself
             raise SystemExit(f"{name} arrived with other bits than were sent")
     if arrived:
         raise SystemExit(f"{', '.join(arrived)} arrived, and was not sent")
@@ -151,9 +159,9 @@ def receive(address: str, bucket: int, largest: int) -> None:
 
 
 def _verl() -> tuple[Any, bool, Any]:
-    """verl's module of sender and receiver, whether they use shared memory here, and the device.
+    """Return verl's module of sender and receiver, whether they use shared memory here, and the device.
 
-    The module is loaded from its file: its package cannot be imported without vLLM, which the module does not need.
+    The module is loaded from its file. Importing its package needs vLLM, but the module does not.
     """
     import verl
     from verl.utils.device import get_device_name, is_support_ipc

@@ -1,4 +1,7 @@
-"""The checks of the first hour in their order: each in a process of its own, its result kept, a report after each."""
+"""The checks of the first hour and of the rehearsal, in order.
+
+Each check runs in its own process. Its result is stored and the report updated after it.
+"""
 
 import os
 import shutil
@@ -19,10 +22,10 @@ from rag_zeval.stages.processes import last_line, last_lines, python_module, run
 from train.leftovers import stop_leftovers
 
 PASS, FAIL, CANNOT = "PASS", "FAIL", "CANNOT RUN HERE"
-EXITS = {PASS: 0, FAIL: 1, CANNOT: 3}  # of a check's process; any other is a FAIL too
-LINES = 15  # of a check's output in the report
+EXITS = {PASS: 0, FAIL: 1, CANNOT: 3}  # exit statuses of a check's process; any other is a FAIL too
+LINES = 15  # last lines of a check's output in the report
 RESULTS = "checks.json"
-# Of a rehearsal: room for keys and values in GiB of vLLM's CPU build, and threads that may run anywhere
+# Environment of a rehearsal. vLLM's CPU build gets 1 GiB for keys and values, and its threads are not bound to cores.
 VARIABLES = {
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
@@ -34,7 +37,11 @@ VARIABLES = {
 
 @dataclass(frozen=True)
 class HourCheck:
-    """`run` prints what it sees and returns, or raises CheckFailed or CannotRun; it has so many minutes."""
+    """A check and the risk that it tests.
+
+    run: prints what it finds, and raises CheckFailed or CannotRun unless it passes. minutes: its time limit. lanes: the
+    lanes that include it.
+    """
 
     name: str
     risk: str
@@ -62,7 +69,7 @@ CHECKS = (
 
 @dataclass(frozen=True)
 class CheckResult:
-    """How a check ended, and what it said last; `facts`: the machine it ran on."""
+    """How a check ended, and its last lines. facts: the machine that it ran on."""
 
     name: str
     risk: str
@@ -74,12 +81,13 @@ class CheckResult:
 
 
 def run_checks(config: DictConfig, words: Sequence[str]) -> int:
-    """The checks that the configuration chooses, which `words` made; the exit status.
+    """Run the checks that the configuration chooses, and return the exit status.
 
-    Raises InputError as `read_scene`, `run_alone` and `clear` do.
+    words: the command line that made the configuration; the checks' processes get it too. Raises InputError as
+    `read_scene`, `run_alone` and `clear` do.
     """
     scene = read_scene(config)
-    if scene.lane == REHEARSAL:  # what its processes need in their environment; what the user has set stays
+    if scene.lane == REHEARSAL:  # variables that the user has set keep their values
         os.environ.update({**VARIABLES, **os.environ})
         os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])  # ninja
     if config.only is not None:
@@ -90,10 +98,10 @@ def run_checks(config: DictConfig, words: Sequence[str]) -> int:
 
 
 def run_hour(scene: Scene, alone: Callable[[str], list[str]], checks: Sequence[HourCheck] = CHECKS) -> int:
-    """All checks of the lane up to the first that fails; 1 if one did.
+    """Run the checks of the lane up to the first that fails. Returns 1 if one failed, else 0.
 
-    Those that passed on this very machine are not run again.
-    alone: the command of one check by its name; its exit status is one of EXITS, its last line the reason.
+    Checks that passed on the same machine are skipped. alone: returns the command that runs the check of a name. The
+    command's exit status is one of EXITS, and its last line is the reason.
     """
     checks = [check for check in checks if scene.lane in check.lanes]
     facts = machine.machine_facts(machine.list_gpus())
@@ -123,9 +131,10 @@ def run_hour(scene: Scene, alone: Callable[[str], list[str]], checks: Sequence[H
 
 
 def clear(folder: Path) -> None:
-    """An empty folder for a rehearsal, which tests the code and not the machine; what was running there ends.
+    """Empty the folder of a rehearsal, and stop the trainings that still run there.
 
-    Raises InputError for a folder that holds something else.
+    A rehearsal tests the code and not the machine, so it repeats all checks. Raises InputError for a folder that holds
+    something else.
     """
     if folder.exists() and any(folder.iterdir()) and not (folder / RESULTS).exists():
         raise InputError(f"{folder} holds something other than a rehearsal: choose another out_dir")
@@ -135,13 +144,13 @@ def clear(folder: Path) -> None:
 
 
 def stop_trainings(folder: Path) -> None:
-    """End what trainings in the folders below have left running."""
+    """Kill the processes that trainings in the subfolders have left running."""
     for identity in folder.glob("*/run.json"):
         stop_leftovers(identity.parent)
 
 
 def run_check(scene: Scene, check: HourCheck, alone: Sequence[str], facts: dict[str, str]) -> CheckResult:
-    """One check in a process of its own: what it takes of a GPU ends with it, and a crash is a FAIL."""
+    """Run one check in its own process: it frees its GPU memory when it ends, and a crash is a FAIL."""
     log, begun = scene.folder / f"{check.name}.log", time.monotonic()
     code = run(alone, log, lambda line: print(f"  {line}", flush=True), seconds=check.minutes * 60)
     seconds = time.monotonic() - begun
@@ -156,7 +165,10 @@ def run_check(scene: Scene, check: HourCheck, alone: Sequence[str], facts: dict[
 
 
 def run_alone(scene: Scene, name: str) -> int:
-    """One check in this process, its output on the terminal; an exit status of EXITS. Raises InputError for a name."""
+    """Run one check in this process, with its output on the terminal. Returns an exit status of EXITS.
+
+    Raises InputError for an unknown name.
+    """
     known = {check.name: check for check in CHECKS if scene.lane in check.lanes}
     if name not in known:
         raise InputError(f"only={name}: there is {', '.join(known)}")
@@ -169,7 +181,7 @@ def run_alone(scene: Scene, name: str) -> int:
 
 
 def summary(results: list[CheckResult], total: int) -> str:
-    """The last line: what passed, failed, could not run, and was not reached."""
+    """Return the last line of the report: which checks passed, failed, could not run, and were not reached."""
     names = {status: [result.name for result in results if result.status == status] for status in EXITS}
     parts = [f"{len(names[PASS])} of {total} checks passed"]
     parts += [f"FAILED: {', '.join(names[FAIL])}"] if names[FAIL] else []

@@ -1,4 +1,4 @@
-"""What the machine has: GPUs, memory, disk, shared memory; held against what the plan of the training needs."""
+"""Compares the machine's GPUs, memory, disk and shared memory with what the plan of the training needs."""
 
 import platform
 import shutil
@@ -19,17 +19,17 @@ from train.settings import TrainSettings
 from train.verl_config import build
 
 PACKAGES = ("torch", "vllm", "verl", "flash-attn", "transformers", "ray", "rag-zeval")
-NANO_MEMORY = 4.5 * GIB  # what verl took on a CPU with a toy model
-VLLM_SHARED = 0.4 * GIB  # of shared memory for each of its engines, seen with its CPU build
-RAY_SHARED = 2.0 * GIB  # for ray's object store, where the profile does not say: the rollouts of a step go through it
+NANO_MEMORY = 4.5 * GIB  # memory that verl used on a CPU with a toy model
+VLLM_SHARED = 0.4 * GIB  # shared memory of each vLLM engine, measured with the CPU build
+RAY_SHARED = 2.0 * GIB  # ray's object store, which carries a step's rollouts, if the profile sets no size
 NOMINAL = 0.95  # a GPU "of 80 GB" has a little less than 80 GiB
-IN_USE = 1.0  # GiB that a GPU may have in use before anything is started
+IN_USE = 1.0  # GiB of a GPU that may be in use before we start anything
 MODELS = Path("models")
 
 
 @dataclass(frozen=True)
 class GPU:
-    """One line of nvidia-smi. Sizes are GiB."""
+    """A GPU as nvidia-smi lists it. Sizes are in GiB."""
 
     name: str
     total: float
@@ -38,7 +38,7 @@ class GPU:
 
 
 def list_gpus() -> list[GPU]:
-    """Those that the driver sees; none where there is no driver."""
+    """Return the GPUs that the driver lists; none without a driver."""
     if shutil.which("nvidia-smi") is None:
         return []
     query = "--query-gpu=name,memory.total,memory.used,driver_version"
@@ -49,7 +49,10 @@ def list_gpus() -> list[GPU]:
 
 
 def machine_facts(gpus: Sequence[GPU]) -> dict[str, str]:
-    """What a report says of the machine, and what results belong to: names and versions alone."""
+    """Return names and versions of hardware and software for the report, and nothing else.
+
+    A stored result is valid only on a machine with the same facts.
+    """
     facts = {
         "system": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
         "processor": f"{psutil.cpu_count()} cores, {psutil.virtual_memory().total / GIB:.0f} GiB of memory",
@@ -66,7 +69,10 @@ def machine_facts(gpus: Sequence[GPU]) -> dict[str, str]:
 
 
 def machine(scene: Scene) -> None:
-    """Memory, disk and shared memory against what the training needs. Raises CheckFailed naming what is too small."""
+    """Compare memory, disk and shared memory with what the training needs.
+
+    Raises CheckFailed naming all that are too small.
+    """
     needs = machine_needs(scene)
     has = {"memory": float(psutil.virtual_memory().available), f"{SHARED}": float(shutil.disk_usage(SHARED).free)}
     for place in sorted(set(needs) - has.keys()):
@@ -78,7 +84,7 @@ def machine(scene: Scene) -> None:
 
 
 def machine_needs(scene: Scene) -> dict[str, float]:
-    """Bytes of memory, of shared memory and on the disks of the folders written to, by name or folder."""
+    """Return the bytes needed of memory, of shared memory and on the disks, by name or by the folder written to."""
     settings, shape = scene.here, scene.shape()
     verl = build(settings.verl, {})
     needs = {"memory": NANO_MEMORY}
@@ -97,18 +103,21 @@ def machine_needs(scene: Scene) -> dict[str, float]:
 
 
 def steps_of(settings: TrainSettings) -> int | None:
-    """Optimizer steps of the whole run; None if its rows are as many as there are."""
+    """Return the optimizer steps of the whole run; None if a stage takes all rows that there are."""
     rows = [stage.rows for stage in settings.stages]
     return None if None in rows else count_steps(settings.verl, sum(row or 0 for row in rows))
 
 
 def standing(place: Path) -> Path:
-    """The folder itself, or the one above it that is there."""
+    """Return the folder itself, or its nearest parent that exists."""
     return next(folder for folder in (place.resolve(), *place.resolve().parents) if folder.exists())
 
 
 def gpus(scene: Scene) -> None:
-    """As many GPUs as the profile trains on, of its size, unused. Raises CheckFailed naming all that is wrong."""
+    """Check that the GPUs are as many and as large as the profile needs, and that nobody uses them.
+
+    Raises CheckFailed naming all problems.
+    """
     listed = list_gpus()
     if listed and not scene.gpus and scene.settings.platform == "gpu":
         raise CheckFailed(

@@ -1,4 +1,4 @@
-"""Whether what is installed is what was tested, and whether torch and flash-attn compute on these GPUs."""
+"""Checks that the tested versions are installed, and that torch and flash-attn compute correctly on these GPUs."""
 
 from importlib.metadata import PackageNotFoundError, version
 
@@ -12,12 +12,15 @@ from train.launch import ROOT
 LOCKS = ROOT / "requirements"
 SHOWN = 5
 ROWS = 64
-CLOSE = 1e-3  # of log-probabilities: the kernel computes in fp32; in bf16 they are some hundredths off
-CLOSE_BF16 = 0.05  # of attention's outputs, which are numbers around 1 in bf16
+CLOSE = 1e-3  # tolerance of log-probabilities: computed in bf16 and not in fp32, they are off by some hundredths
+CLOSE_BF16 = 0.05  # tolerance of attention's outputs, which are numbers around 1 in bf16
 
 
 def packages(scene: Scene) -> None:
-    """Each package of the lock in its version. Raises CheckFailed naming the first that are missing or differ."""
+    """Compare the installed packages with the lock file.
+
+    Raises CheckFailed naming the first that are missing or have another version.
+    """
     lock = LOCKS / ("gpu.txt" if scene.gpus else "nano.txt")
     lines = (line.partition("#")[0].strip() for line in lock.read_text(encoding="utf-8").splitlines())
     listed = map(Requirement, filter(None, lines))
@@ -25,7 +28,7 @@ def packages(scene: Scene) -> None:
     wrong = []
     for wanted in locked:
         try:
-            found = Version(version(wanted.name)).public  # torch's has the CUDA version behind a +
+            found = Version(version(wanted.name)).public  # without torch's suffix, + and the CUDA version
         except PackageNotFoundError:
             found = None
         if found is None or not wanted.specifier.contains(found, prereleases=True):
@@ -37,19 +40,19 @@ def packages(scene: Scene) -> None:
 
 
 def kernels(scene: Scene) -> None:
-    """A product on each GPU; flash-attn's attention and cross-entropy against plain torch in fp32."""
+    """Multiply matrices on each GPU, and compare flash-attn's attention and cross-entropy with plain torch in fp32."""
     scene.need_gpu()
     found = []
     for device in range(scene.gpus):
         left = torch.randn(512, 512, device=f"cuda:{device}")
-        right = torch.allclose(left @ left, (left.double() @ left.double()).float(), atol=1.0)  # TF32 at worst
+        right = torch.allclose(left @ left, (left.double() @ left.double()).float(), atol=1.0)  # room for TF32
         found.append(Finding(f"GPU {device} multiplies", right, torch.cuda.get_device_name(device)))
     shape = scene.shape()
     conclude([*found, log_probabilities(shape.vocab), attention(shape.head_dim)])
 
 
 def log_probabilities(vocabulary: int) -> Finding:
-    """verl's log-probabilities of bf16 logits must be those of fp32: only flash-attn's kernel gives these."""
+    """Check that verl computes log-probabilities of bf16 logits in fp32, as only flash-attn's kernel does."""
     from verl.utils import torch_functional
 
     if not torch_functional.FLAH_ATTN_CROSS_ENTROPY_LOSS_AVAILABLE:
@@ -62,7 +65,7 @@ def log_probabilities(vocabulary: int) -> Finding:
 
 
 def attention(head: int) -> Finding:
-    """flash-attn is built for this GPU and this size of a head."""
+    """Check that flash-attn's attention works on this GPU with this size of a head."""
     from flash_attn import flash_attn_func
 
     query, key, value = torch.randn(3, 1, ROWS, 4, head, device="cuda").bfloat16()

@@ -1,8 +1,8 @@
-"""Processes that a check starts: a check fails when one does not end well, or not in time.
+"""Processes that a check starts. The check fails if one ends with an error, or not in time.
 
     python -m experiments.first_hour.processes MODULE FUNCTION WORDS
 
-calls a function of a module with words that are a JSON object, in a process of its own.
+calls a function of a module in its own process. WORDS is a JSON object with the arguments.
 """
 
 import json
@@ -21,12 +21,15 @@ MODULE = "experiments.first_hour.processes"
 
 
 def call(function: Callable[..., None], **words: str | int) -> list[str]:
-    """The command that calls a function of a module in a process of its own."""
+    """Return the command that calls a function of a module in its own process."""
     return python_module(MODULE, function.__module__, function.__name__, json.dumps(words))
 
 
 def wait_for(what: str, happened: Callable[[], bool], process: subprocess.Popen, log: Path, seconds: float) -> None:
-    """Return once it has happened. Raises CheckFailed if the process ends before, or after so long."""
+    """Wait until something has happened. Raises CheckFailed if the process ends before, or at the time limit.
+
+    what: names the event in errors. log: the process's output.
+    """
     deadline = time.monotonic() + seconds
     while not happened():
         if process.poll() is not None:
@@ -37,7 +40,7 @@ def wait_for(what: str, happened: Callable[[], bool], process: subprocess.Popen,
 
 
 def run_well(what: str, command: Sequence[str], log: Path, seconds: float, show: Callable[[str], None] = print) -> None:
-    """Run a process and show its lines. Raises CheckFailed if it does not end well, or not within this time."""
+    """Run a process and show its lines. Raises CheckFailed if it ends with an error, or not within `seconds`."""
     status = run(command, log, show, seconds=seconds)
     if status is None:
         raise CheckFailed(f"{what} did not end within {seconds:.0f} s ({log})")
@@ -48,9 +51,10 @@ def run_well(what: str, command: Sequence[str], log: Path, seconds: float, show:
 def run_together(
     commands: Sequence[Sequence[str]], folder: Path, seconds: float, env: Mapping[str, str] | None = None
 ) -> list[str]:
-    """The last line of each of several processes that work together.
+    """Run processes that work together, and return the last line of each.
 
-    Raises CheckFailed as soon as one of them fails, with its last line, or when some have not ended after so long.
+    Raises CheckFailed as soon as one of them fails, with its last line, or if some have not ended after `seconds`. env:
+    all environment variables of the processes, by default those of this process.
     """
     logs = [folder / f"process-{number}.log" for number in range(1, len(commands) + 1)]
     with ExitStack() as stack:

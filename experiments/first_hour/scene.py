@@ -1,4 +1,4 @@
-"""Where the checks run: lane, profile, GPUs, folder; and what a check finds, or how it ends if it does not pass."""
+"""The setting in which checks run (lane, profile, GPUs, folder), the findings of a check, and its exceptions."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,15 +18,15 @@ FIRST_HOUR, REHEARSAL = LANES = ("first-hour", "rehearsal")
 
 
 class CheckFailed(Exception):
-    """What the check tests is not as it must be; the message is one line."""
+    """The check found a problem. The message is one line."""
 
 
 class CannotRun(Exception):
-    """The check needs what this machine, or this folder, does not have; the message says what, and how to get it."""
+    """The check needs something that this machine or folder lacks. The message says what, and how to get it."""
 
 
 class Finding(NamedTuple):
-    """One of several things that a check looks at, and the figure it rests on."""
+    """One result of a check, and the figure that it is based on."""
 
     name: str
     passed: bool
@@ -45,34 +45,35 @@ def conclude(findings: Iterable[Finding]) -> None:
 
 @dataclass(frozen=True)
 class Scene:
-    """`settings` are those of the profile's training, `here` those of the scale at which it is checked on this machine.
+    """What the checks need to know: lane, profile, folder, GPUs and settings.
 
-    The two are the same on GPUs and in a rehearsal, which is for GPU profiles and has stand-ins for the GPU. Elsewhere,
-    the checks that need no GPU run at nano scale, whatever the profile.
+    settings: those of the profile's training. here: those of the scale at which this machine checks it. The two are the
+    same on GPUs and in a rehearsal, which checks GPU profiles with stand-ins for the GPU. Elsewhere the checks that
+    need no GPU run at nano scale, whatever the profile.
     """
 
     lane: str
     profile: str
     folder: Path
-    gpus: int  # that torch sees, if the profile trains on them; 0 in a rehearsal
+    gpus: int  # that torch sees, if the profile trains on GPUs; 0 in a rehearsal
     settings: TrainSettings
     here: TrainSettings
-    tiny: tuple[str, ...]  # how the training of a tiny model differs from `here`, as words of `train`
-    fp32: tuple[str, ...] = ()  # the words, in a rehearsal, of the training that computes in fp32
+    tiny: tuple[str, ...]  # words of `train`: how the training of a tiny model differs from `here`
+    fp32: tuple[str, ...] = ()  # more words of `train` with which a rehearsal computes in fp32
 
     @property
     def scale(self) -> str:
-        """What the results belong to beside the profile."""
+        """The scale of the checks, in words. Stored results are valid only for the same profile and scale."""
         return self.lane if self.lane == REHEARSAL else f"{self.gpus} GPUs" if self.gpus else "on the CPU at nano scale"
 
     def need_gpu(self) -> None:
-        """Raises CannotRun on a CPU."""
+        """Raise CannotRun if there is no GPU to use."""
         if not self.gpus:
             asked = self.settings.platform == "gpu"
             raise CannotRun(f"it needs a GPU; {'there is none here' if asked else f'PROFILE={self.profile} uses none'}")
 
     def shape(self) -> Shape:
-        """Of the model that is trained here. Raises CheckFailed if nothing is known of it."""
+        """Return the shape of the model that is trained at the scale `here`. Raises CheckFailed if it is unknown."""
         shape, where = read_shape(self.here.base_model)
         if shape is None:
             raise CheckFailed(where)
@@ -80,14 +81,14 @@ class Scene:
 
 
 def profile_settings(profile: str, *words: str) -> TrainSettings:
-    """The settings of `train` with a profile and words. Raises InputError as `train` does."""
+    """Return the settings of `train` with a profile and words. Raises InputError as `train` does."""
     return read_settings(TrainSettings, load_config("train", [f"profile={profile}", *words]))
 
 
 def read_scene(config: DictConfig) -> Scene:
-    """The scene of `configs/first_hour.yaml` with its words.
+    """Make the scene from the configuration, `configs/first_hour.yaml` with the words of the command line.
 
-    Raises InputError as the settings of `train` do, for an unknown lane, and if there is nothing to rehearse.
+    Raises InputError as the settings of `train` do, for an unknown lane, and for a profile that cannot be rehearsed.
     """
     if config.lane not in LANES:
         raise InputError(f"lane={config.lane}: there is {', '.join(LANES)}")

@@ -1,4 +1,4 @@
-"""The shipped nano base as a model of Qwen2's architecture with an untied head, as Qwen2.5-7B has it."""
+"""Converts the included nano base to Qwen2's architecture with an untied head, as Qwen2.5-7B has it."""
 
 import shutil
 from pathlib import Path
@@ -6,13 +6,16 @@ from typing import Any
 
 import torch
 
-WINDOW = 32_768  # tokens, of Qwen2.5: the profile's own lengths must fit
-TOLERANCE = 1e-3  # of logits, which go up to about 20
+WINDOW = 32_768  # tokens, as Qwen2.5: the profile's own lengths must fit
+TOLERANCE = 1e-3  # largest difference of logits, which are at most about 20
 NOT_COPIED = ("config.json", "model.safetensors", "README.md", "training.json")
 
 
 def make(base: Path, folder: Path) -> Path:
-    """Write the model into `folder`, which is returned. Raises RuntimeError if it does not compute the same."""
+    """Write the model into `folder` and return the folder.
+
+    Raises RuntimeError if the model's logits differ from those of the base.
+    """
     from transformers import AutoModelForCausalLM, Qwen2ForCausalLM
 
     llama = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
@@ -46,8 +49,11 @@ def _qwen2_config(config: Any) -> Any:
 
 
 def _qwen2_weights(llama: Any) -> dict[str, Any]:
-    """The base's weights by Qwen2's names. Qwen2 has no bias on the attention's output: as the attention weights of a
-    token sum to 1, one on its values does the same."""
+    """Return the base's weights under Qwen2's names.
+
+    Qwen2 has no bias on the attention's output. A bias on the values has the same effect, because the attention weights
+    of a token sum to 1.
+    """
     weights = dict(llama.state_dict())
     weights["lm_head.weight"] = weights["model.embed_tokens.weight"].clone()
     for layer in range(llama.config.num_hidden_layers):

@@ -1,4 +1,4 @@
-"""What a training must show, read from the folder that `train` left: each finding with the figure it rests on."""
+"""Checks of a finished training, from the folder that `train` wrote. Each returns a finding and its figure."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -20,9 +20,9 @@ from train.rollouts.agreement import CORRELATION, LIMITS, MEAN
 from train.verl_rehearsal.notes import read_notes
 
 KL = "actor/kl_loss"
-LARGEST = "actor/rollout_probs_diff_max"  # |p(rollout) - p(training)| of the tokens that were drawn, by train.verl_cpu
-# What rollouts and training may differ by: a limit for each of these metrics, the largest that is allowed, but of the
-# correlation the smallest. In fp32 it is rounding. In bf16 no GPU has shown its own figures yet.
+LARGEST = "actor/rollout_probs_diff_max"  # |p(rollout) - p(training)| of the sampled tokens, logged by train.verl_cpu
+# How far rollouts and training may differ, by metric: the largest value that passes, for the correlation the smallest.
+# In fp32 the two differ by rounding only. The limits in bf16 come from a CPU: no GPU has been measured yet.
 BOUNDS = {
     "cpu": ((LARGEST, 1e-4),),
     "fp32": ((MEAN, 1e-5),),
@@ -31,20 +31,21 @@ BOUNDS = {
 
 
 def has_logged(run: Path, step: int) -> bool:
-    """Whether a running training has logged this step."""
+    """Whether a training, which may still be running, has logged this step."""
     return any(attempt_files(run / "metrics")) and step in read_run(run)
 
 
 def weights_arrive(run: Path, bounds: Sequence[tuple[str, float]], moving: bool = False) -> Finding:
-    """At each step, rollouts have the probabilities that training computes for them with the same weights.
+    """Check that at each step, rollouts and training compute the same probabilities within `bounds`.
 
-    moving: demand that some rollouts came from other weights than the base's: updates moved the KL term above 0.
+    Then both have the same weights. moving: also require that some rollouts came from updated weights, that is, a step
+    whose KL is above 0.
     """
     steps = {step: data for step, data in read_run(run).items() if step > 0}
     moved = [step for step, data in steps.items() if data.get(KL, 0.0) > 0]
     passed, figures = bool(steps) and (bool(moved) or not moving), []
     for metric, bound in bounds:
-        values = [data.get(metric, nan) for data in steps.values()]  # NaN is within no bound
+        values = [data.get(metric, nan) for data in steps.values()]  # NaN passes no limit
         within = [value >= bound if metric == CORRELATION else value <= bound for value in values]
         passed = passed and all(within)
         figures.append(f"{metric} {', '.join(f'{value:.5g}' for value in values)} (limit {bound:g})")
@@ -53,7 +54,7 @@ def weights_arrive(run: Path, bounds: Sequence[tuple[str, float]], moving: bool 
 
 
 def nothing_stays_nan(run: Path) -> Finding:
-    """What vLLM's sleep lost was all sent again, at each weight update."""
+    """Check that each weight update restored all weights that vLLM had lost in its sleep."""
     notes = read_notes(run)
     slept = [note for note in notes if note["event"] == "asleep" and note["lost"]]
     woken = [note for note in notes if note["event"] == "awake"]
@@ -65,9 +66,9 @@ def nothing_stays_nan(run: Path) -> Finding:
 
 
 def adapters_arrive(run: Path) -> Finding:
-    """With LoRA, each weight update brings every replica an adapter."""
+    """Check that with LoRA, each weight update sends an adapter to every replica."""
     updates = without = 0
-    arrived: dict[str, int] = {}  # tensors of the adapter that a replica got since it last woke up
+    arrived: dict[str, int] = {}  # by replica: tensors of the adapter that it got since it last woke up
     sizes = set()
     for note in read_notes(run):
         if note["event"] == "received" and note["adapter"]:
@@ -81,7 +82,10 @@ def adapters_arrive(run: Path) -> Finding:
 
 
 def steps_follow(run: Path, total: int, attempts: int) -> Finding:
-    """Every step is logged once, wherever the run was killed, and only the first attempt begins at the start."""
+    """Check that all steps are logged in order, and that every attempt after the first resumed and did not start over.
+
+    total: the expected last step. attempts: their expected number.
+    """
     steps, files = list(read_run(run)), attempt_files(run / "metrics")
     begun = [logged[0][0] for logged in map(read_attempt, files) if logged]
     passed = steps == list(range(total + 1)) and len(files) == attempts and min(begun[1:], default=2) > 1
@@ -93,15 +97,15 @@ def rollouts_of(run: Path, step: int) -> Path:
 
 
 def rollouts_by_prompt(run: Path, step: int) -> dict[str, list[str]]:
-    """What was written in a training step: of each prompt its samples, in their order."""
+    """Return the replies that were sampled in a training step, by prompt and in the order of the file."""
     written: dict[str, list[str]] = {}
     for row in read_jsonl(rollouts_of(run, step), {"input": str, "output": str}):
-        written.setdefault(row["input"], []).append(row["output"])  # verl sorts by a random name of the prompt
+        written.setdefault(row["input"], []).append(row["output"])  # verl orders prompts by a random id
     return written
 
 
 def resumed_as_before(run: Path, before: Mapping[str, list[str]], step: int) -> Finding:
-    """The rollouts of a step that was done before the kill, and again after it."""
+    """Check that a step has the same rollouts before the kill and when it is repeated after it."""
     after = rollouts_by_prompt(run, step)
     pairs = [pair for prompt in before for pair in zip(before[prompt], after.get(prompt, []), strict=False)]
     same = sum(one == other for one, other in pairs)
@@ -111,12 +115,15 @@ def resumed_as_before(run: Path, before: Mapping[str, list[str]], step: int) -> 
 
 
 def greedy_is_transformers(run: Path) -> Finding:
-    """The last validation, which is greedy and of the exported model's weights, writes what transformers writes."""
+    """Check that the last validation wrote what transformers writes with the exported model.
+
+    That validation is greedy, and its weights are those of the exported model.
+    """
     from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
     from rag_zeval.models.decoding import stop_ids
 
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(run / "model")  # AutoTokenizer would take Qwen's own
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(run / "model")  # AutoTokenizer would load Qwen's tokenizer
     model = AutoModelForCausalLM.from_pretrained(run / "model", dtype=torch.float32)
     last = max(int(path.stem) for path in (run / "rollouts" / "val").glob("*.jsonl"))
     prompts = pyarrow.parquet.read_table(run / "data" / "val.parquet", columns=["prompt"]).to_pylist()
@@ -136,7 +143,7 @@ def greedy_is_transformers(run: Path) -> Finding:
 
 
 def exported(run: Path, base: Path, exact: bool) -> Finding:
-    """`model/` is a plain model that was trained away from its base; of an exact run, in fp32."""
+    """Check that `model/` is a plain model whose weights differ from the base. An exact run must export it in fp32."""
     weights, before = (load_file(folder / "model.safetensors") for folder in (run / "model", base))
     if weights.keys() != before.keys():
         return Finding("a plain model is exported", False, f"{len(weights.keys() ^ before.keys())} names differ")
@@ -147,16 +154,19 @@ def exported(run: Path, base: Path, exact: bool) -> Finding:
 
 
 def nothing_is_left(run: Path, before: set[Path]) -> Finding:
-    """No process, nothing of ray, and no shared memory that was not there before and that nobody uses."""
+    """Check that the run left no process, no folder of ray and no unused shared memory.
+
+    before: the segments of shared memory that existed before the run; they do not count.
+    """
     processes = running(run)
-    ray = (run / "ray_tmp").exists()  # the note of where ray's folder is goes with the folder
+    ray = (run / "ray_tmp").exists()  # the path of ray's folder; removed together with the folder
     shared = unused(all_segments() - before)
     figure = f"{len(processes)} processes, {int(ray)} folders of ray, {len(shared)} segments of shared memory"
     return Finding("nothing is left of the run", not (processes or ray or shared), figure)
 
 
 def running(run: Path) -> list[psutil.Process]:
-    """The processes of a run, also those that wrote their name over the environment that says whose they are."""
+    """Return the processes of a run, also those that overwrote the environment variable that marks them."""
     found = {process.pid: process for process in find_leftovers(run)}
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):  # another user's, or gone by now

@@ -1,4 +1,4 @@
-"""Training for real: a tiny model, killed and resumed; the plan of the real one; its first steps."""
+"""Checks that train: a tiny model that is killed and resumed, the plan of the real model, and its first steps."""
 
 import glob
 import shutil
@@ -29,16 +29,16 @@ from train.run_folder import RunFolder
 from train.settings import TrainSettings, read_settings
 from train.verl_config import build, schema
 
-QUESTIONS = {"gpu": 200, "cpu": 24, REHEARSAL: 80}  # of 80, a third can be shown with four answers
+QUESTIONS = {"gpu": 200, "cpu": 24, REHEARSAL: 80}  # a third of the 80 can be shown with four answers
 SYNTHESIZE_SECONDS, TRAIN_SECONDS, STEPS_SECONDS, PLAN_SECONDS = 900.0, 1500.0, 3000.0, 300.0
 BASE = ROOT / "checkpoints" / "nano-base"
-REHEARSED_STEP = 3  # of four: the checkpoint is that of step 2, so that it is done twice
-MINUTES, GIB = 15, 16  # that a training of the rehearsal may take
+REHEARSED_STEP = 3  # kill after this one of four steps: the checkpoint is that of step 2, so step 3 is repeated
+MINUTES, GIB = 15, 16  # limits of a training in the rehearsal
 
 
 @dataclass(frozen=True)
 class TinyTraining:
-    """A training of a tiny model, by the words of `train`."""
+    """A training of a tiny model. words: the arguments of `train`."""
 
     words: tuple[str, ...]
 
@@ -59,31 +59,34 @@ class TinyTraining:
 
     @property
     def exact(self) -> bool:
-        """Whether it computes in fp32, so that what must be the same is the same to rounding."""
+        """Whether the training computes in fp32, so that values that must be equal differ by rounding only."""
         return precision(build(self.settings.verl, {})) == "fp32"
 
 
 def tiny_train(scene: Scene) -> None:
-    """The profile's own training with a tiny model: killed, resumed, exported; in a rehearsal computed in fp32."""
+    """Run the profile's own training with a tiny model: kill it, resume it and export the model.
+
+    A rehearsal computes in fp32.
+    """
     run = tiny_run(scene, "tiny-train", *scene.fp32)
     check_training(run, kill_after=REHEARSED_STEP if scene.lane == REHEARSAL else 1)
 
 
 def own_precision(scene: Scene) -> None:
-    """A training of the rehearsal that nothing disturbs, in the precision of the profile."""
+    """Run a training of the rehearsal in the precision of the profile, without a kill."""
     check_training(tiny_run(scene, "own-precision"))
 
 
 def tiny_run(scene: Scene, name: str, *words: str) -> TinyTraining:
-    """A training of the lane on answers of the nano world, in a folder of this name."""
+    """Return a training of the lane on answers from the nano world, in a folder of this name."""
     places = (f"responses={scene.folder / 'answers' / 'responses.jsonl'}", f"out_dir={scene.folder / name}")
     return TinyTraining((f"profile={scene.here.profile}", *places, *scene.tiny, *words))
 
 
 def check_training(run: TinyTraining, kill_after: int | None = None) -> None:
-    """Train from nothing, kill and resume. Raises CheckFailed naming all that is wrong.
+    """Train in an empty folder, kill the training and resume it. Raises CheckFailed naming all problems.
 
-    kill_after: the step after which the training is killed; None leaves it undisturbed.
+    kill_after: the step after which the training is killed; None does not kill it.
     """
     for key, (own, here) in differences(run).items():
         print(f"{key}: {here} (in the profile: {own})")
@@ -104,10 +107,10 @@ def check_training(run: TinyTraining, kill_after: int | None = None) -> None:
 
 
 def differences(run: TinyTraining) -> dict[str, tuple[Any, Any]]:
-    """All settings that differ from the profile, by dotted name: its own value, and the one here.
+    """Return all settings that differ from the profile, by dotted name: the profile's value, and the one here.
 
-    Compared are the stage's keys and all of verl's with what the stage derives, as they are written: a setting that
-    refers to another one follows it.
+    It compares the keys of the stage and all of verl's, including those that the stage derives. It compares them as
+    written, so a setting that refers to another one does not differ when that one does.
     """
 
     def written(words: Sequence[str]) -> Row:
@@ -126,7 +129,7 @@ def differences(run: TinyTraining) -> dict[str, tuple[Any, Any]]:
 
 
 def prepare(run: TinyTraining) -> None:
-    """The answers it is trained on, and the model if it is not there. Raises CheckFailed."""
+    """Make the answers for the training, and the base model if it is missing. Raises CheckFailed if that fails."""
     settings, answers = run.settings, Path(run.settings.responses).parent
     make = python_module(
         "synthesize", "profile=nano", f"n_questions={QUESTIONS[run.settings.platform]}", f"out_dir={answers}"
@@ -137,7 +140,11 @@ def prepare(run: TinyTraining) -> None:
 
 
 def kill(run: TinyTraining, step: int) -> dict[str, list[str]]:
-    """SIGKILL once a step is logged. Returns its rollouts by prompt, if it must be done again. Raises CheckFailed."""
+    """Start the training and send SIGKILL once a step is logged.
+
+    Returns the step's rollouts by prompt if the resumed run must repeat the step, else an empty dict. Raises
+    CheckFailed if the step is not logged in time.
+    """
     verl = run.settings.verl
     again = step % verl.trainer.save_freq > 0
     drawn = verl.data.train_batch_size * verl.actor_rollout_ref.rollout.n
@@ -158,9 +165,9 @@ def kill(run: TinyTraining, step: int) -> dict[str, list[str]]:
 def findings(
     run: TinyTraining, before: set[Path], kill_after: int | None, drawn: Mapping[str, list[str]]
 ) -> list[Finding]:
-    """What the folder of a training shows.
+    """Return the findings about the folder of a training.
 
-    before: shared memory that was there before it. drawn: what was rolled out before the kill in a step done again.
+    before: shared memory that existed before it. drawn: the rollouts before the kill, of the step that is repeated.
     """
     folder, kind = run.folder, "cpu" if run.settings.platform == "cpu" else "fp32" if run.exact else "bf16"
     found = [
@@ -181,13 +188,16 @@ def findings(
 
 
 def plan(scene: Scene) -> None:
-    """`make train DRY_RUN=1` of the real model: verl takes the configuration, and memory and disk are planned."""
+    """Run `make train DRY_RUN=1` for the real model: verl checks the configuration; memory and disk are planned."""
     words = python_module("train", f"profile={scene.profile}", "dry_run=true")
     run_well("the dry run", words, scene.folder / "dry-run.log", PLAN_SECONDS)
 
 
 def first_steps(scene: Scene) -> None:
-    """Two steps of the real model on real rows, one of three answers and one of four, and what a whole run takes."""
+    """Train the real model on real rows for a step of each stage, and print the hours of a whole run.
+
+    The stages of the GPU profiles have three and four answers.
+    """
     settings, out_dir = scene.settings, scene.folder / "first-steps"
     if settings.platform == "gpu":
         scene.need_gpu()
@@ -203,11 +213,11 @@ def first_steps(scene: Scene) -> None:
     words += ["verl.trainer.val_before_train=false"]
     train = python_module("train", f"profile={scene.profile}", *words)
     run_well("the training", train, scene.folder / "steps.log", STEPS_SECONDS)
-    if scene.gpus:  # by correlation alone: the real model is less sure of its tokens than the tiny one
+    if scene.gpus:  # by correlation only: the real model is less certain of its tokens
         conclude([traces.weights_arrive(out_dir, traces.BOUNDS["bf16"][1:])])
     seconds = max(data["timing_s/step"] for step, data in read_run(out_dir).items() if step > 1)
     if total := steps_of(settings):
         hours = total * seconds / 3600
         print(f"{seconds:.0f} s for the last step: at its pace {total} steps take {hours:.1f} hours")
-    for part in ("checkpoints", "model"):  # over 100 GB at 7B, and of no use
+    for part in ("checkpoints", "model"):  # over 100 GB for 7B, and not needed
         shutil.rmtree(out_dir / part, ignore_errors=True)

@@ -1,4 +1,7 @@
-"""vLLM alone: asleep it must give its memory back, awake answer as before; as a server it must answer `rag-zeval`."""
+"""Checks of vLLM alone.
+
+It must free its memory in sleep, answer as before when it wakes up, and answer `rag-zeval` as a server.
+"""
 
 import os
 import signal
@@ -21,18 +24,21 @@ from train.leftovers import all_segments, unused
 
 BASE = "checkpoints/nano-base"
 WINDOW, NEW_TOKENS = 1024, 64
-FREED = 0.5  # at least, of what it was given
+FREED = 0.5  # least share of its memory that it must free
 START_SECONDS, ASK_SECONDS = 600.0, 300.0
 
 
 def need_vllm() -> None:
-    """Raises CannotRun without it."""
+    """Raise CannotRun if vLLM is not installed."""
     if find_spec("vllm") is None:
         raise CannotRun("vLLM is not installed (make installs it for PROFILE=paper and PROFILE=single)")
 
 
 def sleep(scene: Scene) -> None:
-    """Generate, sleep at level 2 as verl lets it, wake the weights, load them again, wake the cache, generate."""
+    """Check that vLLM frees memory in sleep and writes the same tokens afterwards.
+
+    It sleeps at level 2, as under verl. Then the weights wake up and are loaded again, and the cache wakes up.
+    """
     scene.need_gpu()
     need_vllm()
     from vllm import LLM, SamplingParams
@@ -65,26 +71,29 @@ def sleep(scene: Scene) -> None:
 
 
 def smoke(scene: Scene) -> None:
-    """The exported model in this environment, without a server."""
+    """Ask the exported model in this environment, without a server."""
     ask(scene, str(exported(scene)))
 
 
 def serve(scene: Scene) -> None:
-    """The exported model behind vLLM's server, asked as the README does, on a port that is free; ended by Ctrl-C."""
+    """Serve the exported model with vLLM on a free port, ask it with `rag-zeval smoke`, and stop it by Ctrl-C.
+
+    Raises CheckFailed if the server leaves shared memory behind.
+    """
     need_vllm()
     model, log, before = exported(scene), scene.folder / "serve-vllm.log", all_segments()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     words = [str(model), "--port", str(port)]
-    if scene.lane == REHEARSAL:  # transformers takes Qwen2's tokenizer for the model, whatever its folder has
+    if scene.lane == REHEARSAL:  # transformers uses Qwen2's tokenizer for the model, whatever is in its folder
         words += ["--enforce-eager", "--tokenizer", BASE]
     with started(python_module("rag_zeval", "serve", *words), log) as server:
         begun = time.monotonic()
         wait_for("vLLM's server", lambda: healthy(f"http://127.0.0.1:{port}/health"), server, log, START_SECONDS)
         print(f"vLLM's server was ready after {time.monotonic() - begun:.0f} s")
         ask(scene, f"openai:{served_name(model)}@http://127.0.0.1:{port}/v1", "--served", str(model), "--structured")
-        os.killpg(server.pid, signal.SIGINT)  # as in a terminal, whose foreground it reaches
+        os.killpg(server.pid, signal.SIGINT)  # Ctrl-C signals the whole process group
         with suppress(subprocess.TimeoutExpired):
             server.wait(GRACE_SECONDS)
     left = unused(all_segments() - before)
@@ -92,9 +101,9 @@ def serve(scene: Scene) -> None:
 
 
 def ask(scene: Scene, model: str, *words: str) -> None:
-    """`rag-zeval smoke`, whose reply must be readable: the tiny model is trained to write the format.
+    """Run `rag-zeval smoke`. Its reply must be readable, because the tiny model is trained to write the format.
 
-    In a rehearsal a reply is enough: a model of four steps may write nothing readable.
+    In a rehearsal any reply is enough: a model trained for four steps may not write a readable one.
     """
     log = scene.folder / "ask.log"
     try:
@@ -105,7 +114,7 @@ def ask(scene: Scene, model: str, *words: str) -> None:
 
 
 def exported(scene: Scene) -> Path:
-    """The model that `tiny-train` left. Raises CannotRun without one."""
+    """Return the folder of the model that `tiny-train` exported. Raises CannotRun if there is none."""
     model = scene.folder / "tiny-train" / "model"
     if not (model / "config.json").exists():
         raise CannotRun(f"{model} is not there: tiny-train makes it")

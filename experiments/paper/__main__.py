@@ -1,4 +1,4 @@
-"""`make paper`: the paper's tables, each cell measured here or saying what it needs.
+"""`make paper` fills the paper's tables: each cell is measured here, or says what it needs.
 
 It reads finished runs of the bench and starts the missing ones, one for each benchmark and model. After an
 interruption, run the same command again to resume.
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit status: 0 done, 1 a run of the bench failed, 2 the input is wrong, 130 interrupted."""
+    """Return the exit status: 0 done, 1 a training or a run of the bench failed, 2 wrong input, 130 interrupted."""
     return exit_status(lambda: paper(sys.argv[1:] if argv is None else argv))
 
 
 def paper(words: Sequence[str]) -> int:
     config = load_config("paper", words)
-    from experiments.paper.bench_runs import plan_tables  # after --help: brings the scorers
+    from experiments.paper.bench_runs import plan_tables  # after --help: slow, as it imports the scorers
     from experiments.paper.paper_settings import PaperSettings, mock_judge
 
     plan = plan_tables(check_settings(PaperSettings, config))
@@ -37,7 +37,7 @@ def paper(words: Sequence[str]) -> int:
 
 
 def show_plan(plan: TablesPlan) -> None:
-    """Only what would be run, in order, and what it costs."""
+    """Print what would be run, in order, and what it costs."""
     from eval_benchmarks.output.table import open_console, show
     from experiments.arm_commands import answers_command
     from experiments.paper.costs import HOURS, lacking_disk, plan_table, trainings_table, trainings_to_do
@@ -57,7 +57,7 @@ def show_plan(plan: TablesPlan) -> None:
 
 
 def fill_tables(plan: TablesPlan) -> int:
-    """Train and run what is missing, and write the tables and figures; the exit status."""
+    """Train and run what is missing, write the tables and figures, and return the exit status."""
     from eval_benchmarks.output.table import open_console, show
     from experiments.paper.bench_runs import sources
     from experiments.paper.cells import count, fill, mark, read_finished
@@ -100,7 +100,7 @@ def _mocked(plan: TablesPlan) -> list[str]:
 
 
 def _other_judges(plan: TablesPlan) -> list[str]:
-    """A note where Tables 3 to 5 compare other judges than the paper does."""
+    """Return a note if Tables 3 to 5 compare other judges than the paper does."""
     from experiments.paper.methods import ARM_TABLES, ARMS_BENCHMARK
 
     benchmark = plan.settings.benchmark_of_arms

@@ -1,4 +1,7 @@
-"""The runs of the bench that the paper's rows are read from: one for each benchmark and model, or without a model."""
+"""The runs of the bench that give the paper's rows their values.
+
+There is one run for each benchmark and model, and one for each benchmark without a model.
+"""
 
 import json
 import subprocess
@@ -25,15 +28,19 @@ from rag_zeval.scorers.registry import MEASURES, TEXT_SCORERS
 from rag_zeval.stages.config import check_settings, load_config
 
 NO_MODEL = "no-model"
-VLLM = "vllm:"  # before a folder: decoded on this machine's GPUs
-TRIALS = 5  # samples of a judge, as in the paper
-PAPER_BASE = "Qwen2.5-7B-Instruct"  # of the judges that the paper trains
-DONE = "done.json"  # in the folder of a run: the words it has ended with
+VLLM = "vllm:"  # prefix of a model folder: decode on this machine's GPUs
+TRIALS = 5  # default number of trials of a judge, as in the paper
+PAPER_BASE = "Qwen2.5-7B-Instruct"  # base of the judges that the paper trains
+DONE = "done.json"  # in a run's folder, once it has finished: its words
 
 
 @dataclass(frozen=True)
 class BenchRun:
-    """One run of the bench, by its words. judge: the paper's name of the model, an arm's, or NO_MODEL."""
+    """One run of the bench.
+
+    words: its arguments on the command line. judge: the paper's name of a model, the name of a judge trained here, or
+    NO_MODEL.
+    """
 
     judge: str
     benchmark: str
@@ -42,12 +49,12 @@ class BenchRun:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the bench has ended in the folder with the same words."""
+        """Whether a run with the same words has finished in this folder."""
         done = self.folder / DONE
         return done.exists() and read_json(done, list) == self.words
 
     def check_data(self) -> None:
-        """Raises InputError if it has ended and scored other data than there are now (RAG_ZEVAL_DATA)."""
+        """Raise InputError if the run has finished, but on other benchmark data than RAG_ZEVAL_DATA holds now."""
         path = self.folder / MANIFEST
         benchmark, _ = BENCHMARKS[self.benchmark](check_settings(RunSettings, load_config("bench", self.words)))
         if benchmark and self.has_ended and data_hashes(path).get(self.benchmark) != benchmark.data_hash:
@@ -57,7 +64,7 @@ class BenchRun:
             )
 
     def do(self) -> bool:
-        """Run it, unless it has ended; whether it ended well."""
+        """Run the bench unless this run has finished. Returns whether it succeeded."""
         if self.has_ended:
             return True
         print(f"bench: {self.folder}", flush=True)
@@ -69,10 +76,12 @@ class BenchRun:
 
 @dataclass(frozen=True)
 class TablesPlan:
-    """What the tables chosen need: the rows of each, what a row lacks, judges to train and runs of the bench, in order.
+    """What to train and run for the chosen tables, in order.
 
-    rows: of the tables that are measured; lacking: of the rows that cannot be measured here; waiting: judges that could
-    be trained, but whose rows lack data: a dry run plans them, a real one does not train what it cannot measure.
+    rows: the rows of each measured table. lacking: what is missing for a row that cannot be measured here. trained:
+    the judges that the rows need; those without a model are trained. waiting: judges that could be trained, but the
+    benchmark of their rows is missing. A dry run includes them in its plan; a real run does not train them. bench: the
+    runs of the bench.
     """
 
     settings: PaperSettings
@@ -84,7 +93,7 @@ class TablesPlan:
     bench: list[BenchRun]
 
     def stand_in(self, row: PaperRow) -> str | None:
-        """What gives a row's scores in the place of the paper's model; None if the paper's own does."""
+        """Return what stands in for the paper's model in a row; None if nothing does."""
         if row.arm is None:
             return "mock judge" if row.model in self.settings.mocked else None
         base = Path(next(iter(self.judges.runs.values())).base).name
@@ -92,7 +101,10 @@ class TablesPlan:
 
 
 def plan_tables(settings: PaperSettings) -> TablesPlan:
-    """Raises InputError for a table, an arm or a benchmark that does not exist."""
+    """Plan the trainings and runs of the bench.
+
+    Raises InputError for an unknown table, arm or benchmark, and for a missing folder of the entailment model.
+    """
     if unknown := [number for number in settings.tables if number not in TABLES]:
         raise InputError(f"tables: unknown table {unknown[0]}; choose from: {', '.join(map(str, TABLES))}")
     folder = nli_folder(settings.entailment) if settings.entailment else None
@@ -116,7 +128,7 @@ def plan_tables(settings: PaperSettings) -> TablesPlan:
         name
         for arm, benchmark in without.items()
         for name in judges.of_arm[arm]
-        if _benchmark(settings.profile, benchmark)[0] is None  # public data, about the real world
+        if _benchmark(settings.profile, benchmark)[0] is None  # missing data are public data, about the real world
         if judges.world(name) is None and judges.lacking(name) is None
     ]
     runs = [_bench_run(of, name, settings, judges) for of in there.values() for name in _judges(of[0], judges)]
@@ -124,7 +136,10 @@ def plan_tables(settings: PaperSettings) -> TablesPlan:
 
 
 def sources(row: PaperRow, judges: TrainedJudges) -> list[str]:
-    """The names of the runs, and of their folders, that a row is read from: one, or one for each seed of an arm."""
+    """Return the names of the runs that a row is read from, which are also the names of their folders.
+
+    It is one run, or one for each seed of an arm.
+    """
     return [f"{row.benchmark}-{name}" for name in _judges(row, judges)]
 
 
@@ -133,7 +148,7 @@ def _judges(row: PaperRow, judges: TrainedJudges) -> list[str]:
 
 
 def lacking(row: PaperRow, settings: PaperSettings, judges: TrainedJudges) -> str | None:
-    """What a row needs that is not there and cannot be trained here, None if nothing is missing."""
+    """Return what a row needs that is missing and cannot be trained here; None if nothing is missing."""
     there, missing = _benchmark(settings.profile, row.benchmark)
     if there is None:
         return missing[0]
@@ -177,10 +192,13 @@ def _benchmark(profile: str, name: str) -> tuple[Benchmark | None, list[str]]:
 
 
 def _bench_run(rows: list[PaperRow], judge: str, settings: PaperSettings, judges: TrainedJudges) -> BenchRun:
-    """The run by a judge that measures rows of one source; none of them may lack anything."""
+    """Return the run of the bench in which one judge measures these rows.
+
+    All rows must have the same source, and nothing they need may be missing.
+    """
     name = rows[0].benchmark
     benchmark, _ = _benchmark(settings.profile, name)
-    greedy = benchmark is not None and benchmark.world is not None  # what is said twice is the same
+    greedy = benchmark is not None and benchmark.world is not None  # so a second trial would be the same
     scorers = list(dict.fromkeys(scorer for row in rows for scorer in row.scorers))
     measures = [of[scorer] for scorer in scorers for of in (MEASURES, ORIGINALS) if scorer in of]
     model = judges.spec(judge) if judge in judges.runs else settings.spec(judge)
@@ -199,7 +217,7 @@ def _bench_run(rows: list[PaperRow], judge: str, settings: PaperSettings, judges
 
 
 def _embeds(row: PaperRow) -> bool:
-    """Whether the model of a row gives vectors alone."""
+    """Whether the model of a row is an embedding model."""
     return row.model == "ada-002"
 
 

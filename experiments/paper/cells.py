@@ -1,4 +1,4 @@
-"""What a cell holds: a number measured here with its interval, or what is missing for it; beside it the paper's."""
+"""The cells of the paper's tables: a measured number with its interval or what is missing, and the paper's value."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,16 +13,16 @@ from experiments.paper.methods import PaperRow
 from rag_zeval.statistics.bootstrap import interval
 from rag_zeval.statistics.discriminative_power import holm
 
-LEVEL = 0.01  # of the dagger, in the paper and here
+LEVEL = 0.01  # significance level of the dagger, in the paper and here
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One number of a table. value: None where it is not measured, and `open` says why.
+    """One number of a table.
 
-    metric: its name in the bench; printed: the paper's value, None if it has none. significant: RAG-Zeval's row is
-    better here than every other row measured, by the paired tests at LEVEL after Holm's correction; None where that
-    cannot be told.
+    metric: its name in the bench. printed: the paper's value, None if it has none. value: None if it was not measured;
+    `open` then says why. significant: whether RAG-Zeval's row is better here than every other method that was measured,
+    by paired tests at LEVEL after Holm's correction. It is None for other methods, and if a test is not possible.
     """
 
     metric: str
@@ -38,7 +38,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Line:
-    """A row of a table: what it is called, which scorer it is read from (the best, where there are several), cells."""
+    """A row of a table with its cells.
+
+    scorer: the one that the cells are read from, the best if several measure the row; None if nothing was measured.
+    """
 
     row: PaperRow
     scorer: ScorerTrials | None
@@ -46,7 +49,7 @@ class Line:
     bootstrap: Bootstrap | None = None
 
 
-FinishedRuns = Mapping[str, tuple[Bootstrap, list[ScorerTrials]]]  # by their names, as `sources` has them
+FinishedRuns = Mapping[str, tuple[Bootstrap, list[ScorerTrials]]]  # by the run's name, as in `sources`
 
 
 def read_finished(runs: Iterable[BenchRun]) -> FinishedRuns:
@@ -56,10 +59,13 @@ def read_finished(runs: Iterable[BenchRun]) -> FinishedRuns:
 
 
 def fill(row: PaperRow, sources: Sequence[str], finished: FinishedRuns, reason: str | None) -> Line:
-    """The line of a row, read from its sources; `reason`: what it needs, None if it was run."""
+    """Return the line of a row, read from its sources.
+
+    reason: what the row needs, None if it was run.
+    """
     runs = [] if reason else [finished[name] for name in sources if name in finished]
     bootstrap = runs[0][0] if runs else None
-    measuring: dict[str, list[ScorerTrials]] = {}  # by scorer, a model for each seed
+    measuring: dict[str, list[ScorerTrials]] = {}  # by scorer: one for each seed
     for one in (one for _, scorers in runs for one in scorers):
         if one.benchmark.name == row.benchmark and one.scorer in row.measured_by:
             measuring.setdefault(one.scorer, []).append(one)
@@ -72,7 +78,10 @@ def fill(row: PaperRow, sources: Sequence[str], finished: FinishedRuns, reason: 
 
 
 def _value(row: PaperRow, one: ScorerTrials) -> float:
-    """By the table's first metric, as the paper chooses among a framework's own (A.4)."""
+    """Return the value of the table's first metric, by which the paper chooses among a framework's metrics (A.4).
+
+    It is -inf without a value.
+    """
     metric = one.metrics.get(next(iter(row.metrics)))
     return metric.value if metric and metric.values else float("-inf")
 
@@ -86,7 +95,10 @@ def _cell(one: ScorerTrials, name: str, printed: float | None, bootstrap: Bootst
 
 
 def mark(lines: Sequence[Line]) -> list[Line]:
-    """The lines with `significant` said in those of RAG-Zeval, trained or not, against the rows of other methods."""
+    """Return the lines, with `significant` set in those of RAG-Zeval, trained or not.
+
+    They are compared with the rows of the other methods.
+    """
     rivals = [line.scorer for line in lines if line.scorer and not line.row.is_ours]
     return [
         replace(line, cells=tuple(_marked(line, cell, rivals) for cell in line.cells)) if line.row.is_ours else line
@@ -110,8 +122,8 @@ def _marked(line: Line, cell: Cell, rivals: Sequence[ScorerTrials]) -> Cell:
 
 
 def count(lines: Mapping[int, Sequence[Line]]) -> Counter[str]:
-    """Of the cells beside a value of the paper: how many are filled, and how many are open for each reason."""
-    counts = Counter(filled=0)  # said first, and also if there are none
+    """Count the cells for which the paper has a value: how many are filled, and how many are open for each reason."""
+    counts = Counter(filled=0)  # first in the output, even if it stays 0
     cells = (cell for of_table in lines.values() for line in of_table for cell in line.cells)
     counts.update(cell.open or "filled" for cell in cells if cell.printed is not None)
     return counts

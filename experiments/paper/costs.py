@@ -1,4 +1,7 @@
-"""What a plan costs: hours and disk of its trainings; calls and tokens of its runs, as the mock judge needs them."""
+"""The cost of a plan: hours and disk of its trainings, and calls and tokens of its runs of the bench.
+
+Calls and tokens are those that the mock judge would need.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,7 +31,7 @@ from train.run_folder import RunFolder
 from train.settings import SFTSettings, TrainSettings, read_settings
 from train.verl_config import SFT, build
 
-PAPER_STEPS, PAPER_HOURS, PAPER_GPUS = 343, 20, 8  # of the paper's training, on H20 (A.3)
+PAPER_STEPS, PAPER_HOURS, PAPER_GPUS = 343, 20, 8  # the paper's training, on H20 GPUs (A.3)
 PAPER_ROLLOUTS = PAPER_STEPS * 32 * 8
 PAPER_PARAMETERS = 7_615_616_512  # of Qwen2.5-7B-Instruct
 TRAINING_HEADS = ("run", "model", "there", "verl's checks", "steps", "hours", "GPU-hours", "disk, peak", "disk, kept")
@@ -41,7 +44,10 @@ HOURS = (
 
 @dataclass(frozen=True)
 class TrainingCosts:
-    """What one training takes. checks: what verl says of its configuration; hours, disk: None if not known."""
+    """The cost of one training.
+
+    checks: the result of verl's checks of the configuration. steps, hours, gpu_hours, disk: None if unknown.
+    """
 
     checks: str
     steps: int | None
@@ -51,7 +57,10 @@ class TrainingCosts:
 
 
 def training_costs(run: ArmRun, judges: TrainedJudges) -> TrainingCosts:
-    """Of the last stage of an arm's training. Raises InputError for a configuration that verl refuses."""
+    """Return the costs of the last stage of an arm's training; on a CPU the hours are those of all its stages.
+
+    Raises InputError for a configuration that verl refuses.
+    """
     command = run.commands[-1]
     checks, steps, rows, disk, gpus, share = (_rl if command.stage == RL else _sft)(command)
     if not judges.on_gpus:
@@ -66,7 +75,7 @@ Counted = tuple[str, int | None, int, Disk | None, int, float]
 
 
 def _rl(command: StageCommand) -> Counted:
-    """verl's checks, steps, rollouts, disk, GPUs, and the parameters as a share of the paper's (0: not known)."""
+    """Return verl's checks, steps, rollouts, disk, GPUs, and the parameters as a share of the paper's (0: unknown)."""
     settings = read_settings(TrainSettings, load_config(command.stage, command.words))
     rows = sum(stage.rows or 0 for stage in settings.stages)
     verl = build(settings.verl, derived_keys(settings, RunFolder(settings.out_dir), 0, rows))
@@ -81,11 +90,14 @@ def _rl(command: StageCommand) -> Counted:
 
 
 def _sft(command: StageCommand) -> Counted:
-    """The same of supervised fine-tuning, whose trainer has no checks of its own; rows, each epoch's, as rollouts."""
+    """Return the same for supervised fine-tuning.
+
+    Its trainer has no checks. The rows of all epochs count as rollouts.
+    """
     settings = read_settings(SFTSettings, load_config(command.stage, command.words))
     verl = build(settings.verl, sft_derived_keys(settings, RunFolder(settings.out_dir), 0), SFT)
     of_stages = [stage.rows for stage in settings.rows]
-    rows = 0 if None in of_stages else sum(filter(None, of_stages))  # all there are: as many as the answers give
+    rows = 0 if None in of_stages else sum(filter(None, of_stages))  # None: all that the answers give, so unknown
     steps = count_steps(verl, rows) if rows else None
     shape, _ = read_shape(settings.base_model)
     disk = plan_disk(shape, verl, steps or 1, settings.export) if shape else None
@@ -94,13 +106,13 @@ def _sft(command: StageCommand) -> Counted:
 
 
 def trainings_to_do(names: Sequence[str], judges: TrainedJudges) -> dict[str, TrainingCosts]:
-    """What each of the judges takes whose model is not there yet. Raises InputError as `training_costs`."""
+    """Return the costs of each judge that must still be trained. Raises InputError as `training_costs` does."""
     todo = (name for name in names if judges.runs[name].commands and not judges.is_there(name))
     return {name: training_costs(judges.runs[name], judges) for name in todo}
 
 
 def trainings_table(names: Sequence[str], judges: TrainedJudges, todo: Mapping[str, TrainingCosts]) -> Table:
-    """A line for each judge, and the sum of those that are to be trained."""
+    """Return a table with a line for each judge, and the total of those that must still be trained."""
     lines = []
     for name in names:
         run, costs = judges.runs[name], todo.get(name)
@@ -120,7 +132,10 @@ def trainings_table(names: Sequence[str], judges: TrainedJudges, todo: Mapping[s
 
 
 def peak_disk(trainings: Iterable[TrainingCosts]) -> float:
-    """Bytes that trainings, one after the other, take at most: what the finished ones keep, and what one needs."""
+    """Return the most bytes that trainings need at a time, if they run one after the other.
+
+    These are what the finished ones keep and what the running one needs.
+    """
     kept = peak = 0.0
     for disk in (costs.disk for costs in trainings if costs.disk):
         peak = max(peak, kept + (disk.total or disk.kept))
@@ -129,7 +144,7 @@ def peak_disk(trainings: Iterable[TrainingCosts]) -> float:
 
 
 def lacking_disk(todo: Mapping[str, TrainingCosts], judges: TrainedJudges) -> str | None:
-    """A line if the trainings that are to be done do not fit onto the disk."""
+    """Return a message if the trainings in `todo` do not fit onto the disk, else None."""
     folders = [judges.experiment.folder(judges.runs[name]) for name in todo]
     return lack_of_disk(peak_disk(todo.values()), str(judges.experiment.runs), folders)
 
@@ -139,13 +154,13 @@ def _hours(hours: float | None) -> str:
 
 
 def _sum(numbers: Sequence[float | None]) -> float | None:
-    """Of those known; None without any."""
+    """Sum the known numbers. Returns None if none is known."""
     known = [number for number in numbers if number is not None]
     return sum(known) if known else None
 
 
 def plan_table(runs: Sequence[BenchRun], settings: PaperSettings, judges: TrainedJudges) -> Table:
-    """The lines of the bench's own dry run (`eval_benchmarks.expected_calls`) for each run, and their sum."""
+    """Return the lines of the bench's own dry run (`eval_benchmarks.expected_calls`) for each run, and their total."""
     prices = read_prices(settings.prices) if settings.prices else {}
     lines: list[tuple[str, ...]] = []
     planned: list[PlannedCalls] = []
@@ -168,7 +183,7 @@ def plan_table(runs: Sequence[BenchRun], settings: PaperSettings, judges: Traine
 
 
 def _expected(run: BenchRun, bench: BenchSettings, judges: TrainedJudges) -> Iterator[ExpectedCalls]:
-    """What a run asks. A judge that is trained here is asked in the prompt that it will have learnt."""
+    """Return the calls that a run will make. A judge that is trained here gets the prompt that it is trained on."""
     benchmarks, _ = find_benchmarks(bench)
     trained = judges.runs.get(run.judge)
     if trained and trained.arm == RANKER:
@@ -181,7 +196,7 @@ def _expected(run: BenchRun, bench: BenchSettings, judges: TrainedJudges) -> Ite
 
 
 def ranker_calls(benchmark: Benchmark, bench: BenchSettings) -> ExpectedCalls:
-    """One call for each example, whose reply is a list of letters."""
+    """Return the calls of the SFT ranker: one for each example and trial. A reply is a list of letters."""
     trials = 1 if benchmark.world else bench.judge.trials
     prompts = replies = 0
     for example in benchmark.examples:

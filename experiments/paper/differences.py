@@ -1,4 +1,4 @@
-"""Tables 3 to 5: is it a difference? The trained judge minus each arm, here and as the paper prints them."""
+"""Whether the differences in Tables 3 to 5 are significant: the trained judge minus each arm, here and in the paper."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from experiments.paper.cells import Cell, Line
 from experiments.paper.methods import ARM_TABLES, TRAINED
 from rag_zeval.text import with_interval
 
-RAGCHECKER_INSTANCES = 280  # of its meta-evaluation
+RAGCHECKER_INSTANCES = 280  # pairs of answers in RAGChecker's meta-evaluation
 LEVEL = 0.05
 STEP = 0.001
 HEADS = ("method", "metric", "minus it, here", "p", "minus it, paper", "scores must correlate above")
@@ -25,7 +25,7 @@ EXPLAINED = (
 
 
 def differences_table(lines: Mapping[int, Sequence[Line]]) -> Table | None:
-    """A line for each arm of the tables chosen and each metric; None without such tables."""
+    """Return a table with a line for each arm and metric of Tables 3 to 5; None if none of them was chosen."""
     found: list[tuple[str, ...]] = []
     for number in ARM_TABLES:
         of_table = lines.get(number, ())
@@ -50,21 +50,23 @@ def _compared(reference: Line, arm: Line, one: Cell, other: Cell) -> tuple[str, 
 
 
 def correlation_needed(first: float, second: float, n: int) -> float | None:
-    """How alike two scorers must be for a difference of their correlations with the same labels to have p < LEVEL.
+    """Return how strongly two scorers must correlate for the difference of their correlations to have p < LEVEL.
+
+    Both correlations are with the same labels.
 
     Args:
         first: Pearson's r of one scorer with the labels.
-        second: That of the other.
-        n: Instances.
+        second: Pearson's r of the other scorer with the labels.
+        n: Number of instances.
 
     Returns:
-        The smallest correlation of the two scorers' values, in steps of STEP, at which Williams' t (Steiger 1980,
-        Psychological Bulletin 87, equation 7) is significant, two-sided; None if none is.
+        The smallest correlation between the two scorers' values, in steps of STEP, at which Williams' t (Steiger 1980,
+        Psychological Bulletin 87, equation 7) is significant, two-sided. None if there is no such correlation.
     """
     from scipy import stats
 
     least = stats.t.ppf(1 - LEVEL / 2, n - 3)
-    highest = first * second + math.sqrt((1 - first**2) * (1 - second**2))  # beyond it, no three variables exist
+    highest = first * second + math.sqrt((1 - first**2) * (1 - second**2))  # no three variables can correlate more
     for between in np.arange(0.0, highest, STEP):
         determinant = 1 - first**2 - second**2 - between**2 + 2 * first * second * between
         noise = 2 * (n - 1) / (n - 3) * determinant + ((first + second) / 2) ** 2 * (1 - between) ** 3

@@ -1,4 +1,4 @@
-"""Figures 2 to 4, 6 and 7 of what was measured and trained here."""
+"""The paper's Figures 2 to 4, 6 and 7, drawn from what was measured and trained here."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -23,22 +23,25 @@ from rag_zeval.stages.training_log import read_run
 FIGURE_2 = "Figure 2: scores of faithful and unfaithful answers on WikiEval"
 FIGURE_3 = "Figure 3: evidence grounding, claims per answer and entailment of the training rollouts"
 FIGURE_4 = "Figure 4: reward of the training rollouts; compare curves only where the number of candidates is the same"
-CURRICULA = (TRAINED, "static-3", "static-4")  # of Figure 4
-SMOOTHING = 5  # steps of the moving average
+CURRICULA = (TRAINED, "static-3", "static-4")  # the arms in Figure 4
+SMOOTHING = 5  # window of the moving average, in steps
 PANELS = (("RAG-Zeval", "qwen-7b"), ("TruLens", "qwen-72b"), ("RAGAS", "qwen-72b"), ("RAG-Checker", "qwen-72b"))
 X = np.linspace(-0.1, 1.1, 241)
-JUDGES = ("RAG-Zeval w/o RL", "RAG-Zeval")  # of Figures 6 and 7, both of 7B
+JUDGES = ("RAG-Zeval w/o RL", "RAG-Zeval")  # the judges in Figures 6 and 7, both of 7B
 
 
 class PaperFigures(NamedTuple):
-    """PNG by title; and a line for each figure, or part of one, that could not be drawn or shows other runs."""
+    """The figures as PNG by title, and notes.
+
+    A note names a figure, or a part of one, that could not be drawn or that shows other runs.
+    """
 
     drawn: dict[str, bytes]
     notes: list[str]
 
 
 def draw_figures(lines: Mapping[int, Sequence[Line]], plan: TablesPlan) -> PaperFigures:
-    """Figure 2 of Table 1's rows, and Figures 3 and 4 of the arms that were trained, as far as they are there."""
+    """Draw Figure 2 from the rows of Table 1, and Figures 3 and 4 from trained arms, as far as these exist."""
     drawn, notes, judges = dict[str, bytes](), list[str](), plan.judges
     if image := score_densities(lines.get(1, ()), plan.settings.mocked):
         drawn[FIGURE_2] = image
@@ -59,8 +62,10 @@ def draw_figures(lines: Mapping[int, Sequence[Line]], plan: TablesPlan) -> Paper
 
 
 def with_entailment(judges: TrainedJudges, spec: str | None) -> tuple[list[Curves], str | None]:
-    """The curves of the trained judge's runs that are here, with how far quotes entail claims in the training rollouts;
-    and why there are none, or no entailment in them.
+    """Return the training curves of the trained judge with entailment added, and why something is missing, else None.
+
+    There is a curve for each run whose log is here. Entailment is how far quotes entail claims in the training
+    rollouts. The reason says why there are no curves, or why a curve has no entailment.
     """
     if spec is None:
         return [], f"entailment={SPECS} measures it in the saved rollouts"
@@ -78,9 +83,10 @@ def with_entailment(judges: TrainedJudges, spec: str | None) -> tuple[list[Curve
 
 
 def judged_example(lines: Mapping[int, Sequence[Line]], example: str | int | None) -> Case | None:
-    """What the untrained and the trained judge of 7B make of one example: of Table 2, else of Table 1.
+    """Return one example as the untrained and the trained 7B judge judged it, from Table 2 or else from Table 1.
 
-    `example`: its id, None: where they differ most. None if there is none that both judged.
+    example: its id. None takes the example on which the two judges differ most. Returns None if both judged no such
+    example.
     """
     for table in (2, 1):
         of_method = {
@@ -93,12 +99,12 @@ def judged_example(lines: Mapping[int, Sequence[Line]], example: str | int | Non
 
 
 def score_densities(lines: Sequence[Line], mocked: Sequence[str] = ()) -> bytes | None:
-    """Figure 2 as PNG, of the rows of Table 1: a panel for each of the paper's four methods that was measured.
+    """Draw Figure 2 from the rows of Table 1, with a panel for each of the paper's four methods that was measured.
 
-    None without any. mocked: models whose place the mock judge takes; titles say so. As in the paper, the scores of
-    faithful answers are red, and those of unfaithful ones blue.
-    A kernel density (Gaussian, Scott's bandwidth) of all trials' scores; scores that are all the same are drawn as a
-    line at their place.
+    Returns PNG; None if none of the methods was measured. mocked: the models that the mock judge stands in for; the
+    titles say so. As in the paper, the scores of faithful answers are red, and those of unfaithful ones blue. A curve
+    is a kernel density (Gaussian, Scott's bandwidth) of the scores of all trials. If all scores are the same, it is a
+    vertical line.
     """
     from matplotlib.figure import Figure
 
@@ -123,7 +129,7 @@ def score_densities(lines: Sequence[Line], mocked: Sequence[str] = ()) -> bytes 
 
 
 def panel_judge(method: str, model: str, scorer: ScorerTrials, mocked: Sequence[str]) -> str:
-    """Who gave the scores of a panel, never a model that did not."""
+    """Return who gave the scores of a panel. If the mock judge stood in for a model, it says so."""
     if method in ARMS:
         return f"judge in {scorer.model}"
     return f"mock judge in the place of {model}" if model in mocked else model

@@ -1,4 +1,4 @@
-"""Which of our scorers, by which model, measures each row of the paper's Tables 1 to 5 and 8."""
+"""Which of our scorers measures each row of the paper's Tables 1 to 5 and 8, and with which model."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,16 +7,16 @@ from eval_benchmarks.originals.packages import ORIGINALS, PREFIX
 from eval_benchmarks.output.published import PrintedRow, printed_rows
 from rag_zeval.scorers.registry import JUDGE
 
-BENCHMARKS = {1: "wikieval", 2: "ragchecker_meta", 8: "ragchecker_meta"}  # of each table
-ARM_TABLES = (3, 4, 5)  # those that compare judges trained here, on the benchmark that the profile names
-ARMS_BENCHMARK = "ragchecker_meta"  # in the paper
+BENCHMARKS = {1: "wikieval", 2: "ragchecker_meta", 8: "ragchecker_meta"}  # by table
+ARM_TABLES = (3, 4, 5)  # they compare judges trained here, on the benchmark that the profile names
+ARMS_BENCHMARK = "ragchecker_meta"  # the benchmark of ARM_TABLES in the paper
 MEASURED = sorted([*BENCHMARKS, *ARM_TABLES])
-TABLES = sorted([*MEASURED, 6, 7])  # and those of settings and rows
-NEGATIVE = "poor_answer"  # of WikiEval: the one against which the paper's lexical values come out
-OTHER_NEGATIVE = "ungrounded_answer"  # written without the context, as the paper's text says; measured too
-TRAINED, RANKER = "curriculum", "sft-ranker"  # arms: the judge, and the ranker it is compared with
+TABLES = sorted([*MEASURED, 6, 7])  # 6: training settings, 7: rows of the ranker
+NEGATIVE = "poor_answer"  # the WikiEval negative that reproduces the paper's values of BLEU and ROUGE-L
+OTHER_NEGATIVE = "ungrounded_answer"  # the negative of the paper's text, written without the context; measured too
+TRAINED, RANKER = "curriculum", "sft-ranker"  # arms: the trained judge, and the ranker that it is compared with
 
-# Several scorers: a framework without a correctness metric; the paper takes the one that correlates best (A.4).
+# A framework without a correctness metric has several scorers. The paper takes the one that correlates best (A.4).
 SCORERS: dict[int, dict[str, tuple[str, ...]]] = {
     1: {
         "BLEU": ("bleu",),
@@ -46,7 +46,7 @@ SCORERS: dict[int, dict[str, tuple[str, ...]]] = {
         "TruLens faithfulness": ("trulens_groundedness",),
     },
 }
-ARMS = {  # rows whose model is trained here: by method, what configs/experiments.yaml calls it
+ARMS = {  # rows whose model is trained here: the arm in configs/experiments.yaml, by method
     "RAG-Zeval": TRAINED,
     "ranking": TRAINED,
     "curriculum": TRAINED,
@@ -60,10 +60,10 @@ ARMS = {  # rows whose model is trained here: by method, what configs/experiment
 
 @dataclass(frozen=True)
 class PaperRow:
-    """A printed row, and what measures it.
+    """A row of the paper and the scorers that measure it.
 
-    model: the paper's name of the model that is asked, None where none is; arm: which training makes it, else None.
-    original: measured by the method's own package, beside the row of ours.
+    model: the paper's name of the model, None without one. arm: the arm that trains the model, None if it is not
+    trained here. original: whether the method's own package measures the row; our scorer then has a row of its own.
     """
 
     printed: PrintedRow
@@ -77,12 +77,12 @@ class PaperRow:
 
     @property
     def is_ours(self) -> bool:
-        """Whether it is RAG-Zeval, trained or not."""
+        """Whether the method is RAG-Zeval, trained or not."""
         return self.printed.method.startswith("RAG-Zeval")
 
     @property
     def measured_by(self) -> tuple[str, ...]:
-        """The names under which the bench has its scores: a ranker's own is told from its prompt."""
+        """The names of the scorers in the bench's results. A ranker has its own, because of its prompt."""
         return ("sft_ranker",) if self.arm == RANKER else self.scorers
 
     @property
@@ -95,7 +95,7 @@ class PaperRow:
 
     @property
     def metrics(self) -> dict[str, float | None]:
-        """The printed value by our name of the metric; None for those against the negative that it leaves out."""
+        """The paper's values by our names of the metrics; None for the negative for which the paper has no values."""
         values: dict[str, float | None] = dict(self.printed.values)
         if self.benchmark != "wikieval":
             return values
@@ -104,9 +104,10 @@ class PaperRow:
 
 
 def paper_rows(table: int, of_arms: str = ARMS_BENCHMARK) -> Iterator[PaperRow]:
-    """The rows of one of the Tables 1 to 5 and 8, in the paper's order, each by our scorers and by the original's.
+    """Yield the rows of one of the Tables 1 to 5 and 8, in the paper's order.
 
-    of_arms: the benchmark of ARM_TABLES.
+    A row for our scorers is followed by one for the original package, if there is one. of_arms: the benchmark of
+    ARM_TABLES.
     """
     benchmark = of_arms if table in ARM_TABLES else BENCHMARKS[table]
     for printed in printed_rows(table):

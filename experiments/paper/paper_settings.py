@@ -1,4 +1,4 @@
-"""The settings of the paper's tables, and the mock judge that takes the place of models, so that tables are filled."""
+"""The settings of `make paper`, and the mock judge that can stand in for models to preview the tables."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,12 +9,12 @@ from pydantic import Field
 from rag_zeval.files import locate
 from rag_zeval.stages.config import Section, Text
 
-LITERAL = "literal"  # in the place of a model: the rule-based mock judge
-MOCK_JUDGE = f"openai:{LITERAL}-"  # how its spec begins
+LITERAL = "literal"  # in the settings: the rule-based mock judge stands in for the model
+MOCK_JUDGE = f"openai:{LITERAL}-"  # prefix of the mock judge's spec
 
 
 class PaperSettings(Section):
-    """The keys of `configs/paper.yaml`, where they are explained."""
+    """The keys of `configs/paper.yaml`, which explains them."""
 
     profile: str
     out_dir: Text
@@ -35,20 +35,20 @@ class PaperSettings(Section):
 
     @property
     def mocked(self) -> list[str]:
-        """The models whose place the mock judge takes."""
+        """The models that the mock judge stands in for."""
         return [name for name, spec in self.models.items() if spec == LITERAL]
 
     def spec(self, model: str) -> str | None:
-        """Where a model of the paper is, as the bench takes it; None if it is nowhere.
+        """Return the spec of one of the paper's models for the bench, None if the settings have none.
 
-        The mock judge has a fixed port, since a spec is part of what a run is known by.
+        The mock judge has a fixed port: the spec is part of a run's words, and a run with other words is another run.
         """
         if model in self.mocked:
             return f"{MOCK_JUDGE}{model}@http://127.0.0.1:{self.literal_port}/v1"
         return self.models.get(model)
 
     def lacks_gpus(self) -> bool:
-        """Whether this machine cannot train and decode what asks for GPUs. A dry run takes them to be there."""
+        """Whether there are no GPUs for the work that needs them. A dry run assumes that there are."""
         import torch
 
         return not self.dry_run and not torch.cuda.is_available()
@@ -56,7 +56,7 @@ class PaperSettings(Section):
 
 @contextmanager
 def mock_judge(settings: PaperSettings) -> Iterator[None]:
-    """It answers inside, if a model needs it. Raises InputError if its port is taken."""
+    """Run the mock judge within the context, if a model needs it. Raises InputError if its port is taken."""
     from rag_zeval.literal_judge import count_tokens, literal_reply
     from rag_zeval.scripted_judge import ScriptedJudge
 

@@ -1,6 +1,6 @@
-"""The paper's tables with our numbers in them: Markdown, LaTeX, CSV, one page.
+"""The paper's tables with our numbers, as Markdown, LaTeX, CSV and one HTML page.
 
-Tables 6 and 7 are the settings of the training run and the rows of the ranker, here and in the paper.
+Table 6 compares the settings of the training run with the paper's, and Table 7 the rows of the ranker.
 """
 
 import csv
@@ -44,8 +44,8 @@ SHORT = {
     for negative, what in {NEGATIVE: "", OTHER_NEGATIVE: ", ungrounded"}.items()
     for ties in ("best", "middle", "worst")
 }
-CELL_HEADS = "metric value ci_low ci_high n trials significant printed open".split()  # in the CSV
-SETTING_KEYS = {  # of configs/train.yaml
+CELL_HEADS = "metric value ci_low ci_high n trials significant printed open".split()  # columns of a cell in the CSV
+SETTING_KEYS = {  # keys of configs/train.yaml
     "batch size": "verl.data.train_batch_size",
     "optimizer": "verl.actor_rollout_ref.actor.optim.optimizer",
     "learning rate": "verl.actor_rollout_ref.actor.optim.lr",
@@ -65,9 +65,9 @@ def write_page(
     figures: Mapping[str, bytes],
     case: Case | None,
 ) -> Path:
-    """Write index.html, tables.md, tables.tex, tables.csv, the figures, and cases.html if there is one.
+    """Write index.html, tables.md, tables.tex, tables.csv, the figures, and cases.html if there is a case.
 
-    lines: of the tables that are measured; figures: PNG by title, `Figure N: ...`. Returns the path of index.html.
+    lines: those of the measured tables. figures: PNG by title, `Figure N: ...`. Returns the path of index.html.
     """
     out, tables = Path(plan.settings.out_dir), all_tables(plan, lines)
     needs = {line.row: why for of_table in lines.values() for line in of_table if (why := line.cells[0].open)}
@@ -88,7 +88,7 @@ def write_page(
 
 
 def all_tables(plan: TablesPlan, lines: Mapping[int, Sequence[Line]], intervals: bool = True) -> list[Table]:
-    """Those that the plan chooses, by their number."""
+    """Return the chosen tables in the order of their numbers, and then the table of differences, if there is one."""
     tables = {number: measured_table(number, of_table, plan.stand_in, intervals) for number, of_table in lines.items()}
     if 6 in plan.settings.tables:
         tables[6] = settings_table(plan.settings.profile)
@@ -99,7 +99,7 @@ def all_tables(plan: TablesPlan, lines: Mapping[int, Sequence[Line]], intervals:
 
 
 def measured_table(number: int, lines: Sequence[Line], stand_in: StandIn, intervals: bool) -> Table:
-    """A table of measured cells and the paper's values; after a model, in brackets, what stands in for it."""
+    """Return a table of measured cells and the paper's values. Brackets after a model hold what stands in for it."""
     columns = {SHORT.get(cell.metric, cell.metric): cell.printed is not None for cell in lines[0].cells}
     values = (
         head for name, has_paper in columns.items() for head in ([name, f"{name}, paper"] if has_paper else [name])
@@ -129,7 +129,7 @@ def _shown(cell: Cell, intervals: bool) -> str:
 
 
 def open_rows(needs: Mapping[PaperRow, str]) -> list[str]:
-    """A line for each thing that rows need, with the rows."""
+    """Return a line for each thing that rows need, with the names of these rows."""
     of_reason: dict[str, list[str]] = {}
     for row, why in needs.items():
         by = f" by {row.model}" if row.model else ""
@@ -151,7 +151,7 @@ def _comma_separated(lines: Mapping[int, Sequence[Line]], stand_in: StandIn) -> 
 
 
 def settings_table(profile: str) -> Table:
-    """Table 6: each printed setting beside the profile's."""
+    """Return Table 6: each of the paper's settings beside the profile's."""
     config = load_config("train", [f"profile={profile}"])
     here = {name: OmegaConf.select(config, key) for name, key in SETTING_KEYS.items()}
     data, actor = config.verl.data, config.verl.actor_rollout_ref.actor
@@ -162,9 +162,9 @@ def settings_table(profile: str) -> Table:
 
 
 def ranker_rows_table(stages: Sequence[Row] | None) -> Table:
-    """Table 7: questions and sets of answers by number of candidates, and in total.
+    """Return Table 7: questions and sets of answers, for each number of candidates and in total.
 
-    stages: what `train.sft.rows.draw_lessons` counts of each stage; None if there are no answers to count.
+    stages: the counts that `train.sft.rows.draw_lessons` returns for each stage; None if there are no answers to count.
     """
     here = {stage["k"]: stage for stage in stages or ()}
     numbers = [

@@ -1,4 +1,4 @@
-"""The judges that are trained here: the arms of an experiment by seed, and where they lie."""
+"""The judges that are trained here: the arms and seeds of an experiment, and the folders of their models."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,9 +22,10 @@ from train.sft.rows import draw_lessons
 
 
 class TrainedJudges:
-    """By the name of its arm, or of arm and seed after the first, how each is trained and where its model lies then.
+    """The trained judges by name: how each is trained, and the folder of its model.
 
-    Raises InputError for an experiment or an arm that does not exist.
+    A judge has the name of its arm; from the second seed on, the name includes the seed. of_arm: the names of an arm's
+    judges. runs: the training of each judge. Raises InputError for an unknown experiment, arm or seed.
     """
 
     def __init__(self, settings: PaperSettings):
@@ -39,7 +40,7 @@ class TrainedJudges:
         for name, given in settings.arms.items():
             check_names("arms", [name], arms)
             folders = [given] if isinstance(given, str) else given or []
-            if folders:  # which seeds they are of, only their owner knows
+            if folders:  # their seeds are unknown, so number them from 1
                 arms[name] = [
                     replace(arms[name][0], commands=(), model=folder, seed=at) for at, folder in enumerate(folders, 1)
                 ]
@@ -53,32 +54,36 @@ class TrainedJudges:
         self.settings = settings
 
     def spec(self, name: str) -> str:
-        """Its model as the bench takes it: through vLLM where the profile has GPUs."""
+        """Return the spec of a judge's model for the bench. With a profile for GPUs, vLLM runs it."""
         return f"vllm:{self.runs[name].model}" if self.on_gpus else self.runs[name].model
 
     def folder(self, name: str) -> Path:
-        """Of its training run."""
+        """Return the folder of a judge's training run."""
         return Path(self.runs[name].model).parent
 
     def curves(self, arm: str) -> Sequence[Curves]:
-        """By step of an arm's training: of each seed that has a result file, else of the runs that are there."""
+        """Return an arm's training curves, one for each seed.
+
+        They come from the result files. If there are none, they come from the logs of the runs that are here.
+        """
         results = [result.curves for result in read_results(self.experiment)[arm].values() if result.curves]
         return results or [read_curves(read_run(self.folder(name))) for name in self.logged(arm)]
 
     def logged(self, arm: str) -> list[str]:
-        """The judges of an arm that have the log of their training here."""
+        """Return the judges of an arm whose training log is here."""
         return [name for name in self.of_arm[arm] if attempt_files(self.folder(name) / "metrics")]
 
     @property
     def ranker_data(self) -> Path:
-        """The file that the ranker's rows are counted from: the counts of its training, else the answers."""
+        """The file that the ranker's rows are counted from: the counts of its training, or else the answers."""
         counts = self.folder(RANKER) / "data" / "counts.json"
         return self.experiment.responses if self.runs[RANKER].commands and not counts.is_file() else counts
 
     def ranker_rows(self) -> Sequence[Row] | None:
-        """What the ranker learns from, by number of candidates: as it was trained, else as the answers there give it.
+        """Return the counts of the ranker's rows for each number of candidates.
 
-        None if neither is there. Raises InputError if they are too few.
+        They are those of its training, or else those that the answers would give. None if there is neither. Raises
+        InputError if the answers are too few.
         """
         source = self.ranker_data
         if not source.is_file():
@@ -90,16 +95,16 @@ class TrainedJudges:
         return draw_lessons(settings, questions, flag_questions(questions, settings.rows, settings.answer_filter))[1]
 
     def is_there(self, name: str) -> bool:
-        """Whether its model is."""
+        """Whether a judge's model exists."""
         return (Path(self.runs[name].model) / "config.json").is_file()
 
     def world(self, name: str) -> str | None:
-        """The generated world that its model knows alone, trained or to be trained."""
+        """Return the generated world that a judge is limited to, before and after its training; None if it is not."""
         run = self.runs[name]
         return read_card(run.model if self.is_there(name) else run.base).get("world")
 
     def lacking(self, name: str) -> str | None:
-        """What its model needs that this machine has not, None if it is there or can be trained."""
+        """Return what is missing for a judge's model; None if the model exists or can be trained here."""
         run = self.runs[name]
         if self.is_there(name):
             return None
@@ -110,7 +115,7 @@ class TrainedJudges:
         return None
 
     def train(self, names: Sequence[str]) -> list[str]:
-        """Train those that are not there, one after the other; a line for each that failed."""
+        """Train the judges that have no model yet, one after the other. Returns a line for each that failed."""
         failed, stages = [], StageProcesses()
         for name in names:
             if not self.is_there(name):
@@ -123,5 +128,5 @@ class TrainedJudges:
 
 
 def _is_cold_start(run: ArmRun) -> bool:
-    """Whether the fine-tuning of the profile, which should make the ranker, teaches trajectories instead."""
+    """Whether the profile's fine-tuning teaches trajectories, although this arm should be the ranker."""
     return run.arm == RANKER and run.commands[-1].settings["variant"] != RANKING.name

@@ -1,11 +1,12 @@
-"""`make bench-peers`: RAG-Zeval beside five other packages, on the same answers and the same scripted endpoint.
+"""`make bench-peers`: compare RAG-Zeval with five other packages, on the same answers and the same scripted endpoint.
 
-Each package runs in its own environment, with its own prompts and its own batch runner, as its documentation says, with
-eight requests or rows at a time. The endpoint waits 50 ms before each reply and answers by a rule of words
-(`word_judge`). The answers are those of questions of the nano world, with a ground truth and five contexts each.
+Each package runs in its own environment, with its own prompts and its own batch runner, as its documentation says. It
+has eight requests or rows at a time. The endpoint waits 50 ms before each reply and answers by a word rule
+(`word_judge`). The answers belong to questions of the nano world. Each has a ground truth and five contexts.
 
-Three tables: on a sound endpoint; with 5% of the replies broken; killed half-way and started again. Finished runs are
-kept in OUT_DIR. Run the same command again to resume; delete the folder to measure anew.
+It prints three tables: with a sound endpoint, with 5% of the replies broken, and with a kill after half of the calls
+and a second start. Finished runs are kept in OUT_DIR. Run the same command again to resume; delete the folder to
+measure again.
 """
 
 import sys
@@ -29,7 +30,7 @@ Outcomes = Mapping[str, Mapping[str, Any]]  # by package and kind of run
 
 
 def answers(n: int) -> list[dict[str, Any]]:
-    """So many answers as rows, two for each question."""
+    """Return `n` answers as rows, two for each question; one fewer if n is odd."""
     return [
         {
             "id": f"{example.id}-{at}",
@@ -44,7 +45,7 @@ def answers(n: int) -> list[dict[str, Any]]:
 
 
 def measure(packages: Sequence[Package], rows: Path, out: Path, done: RowWriter) -> None:
-    """Run what has no row yet."""
+    """Run each package in each kind of run that has no row yet, and add the rows to `done`."""
     for package in packages:
         for kind in (SOUND, FAULTY, KILLED, *[TWICE] * package.keeps):
             id_ = f"{package.name} {kind}"
@@ -74,13 +75,16 @@ def scored(scores: Scores) -> int:
 
 
 def changed(now: Scores, before: Scores) -> int:
-    """How many answers have another score now than on the sound endpoint. A missing score is no other score."""
+    """Count the answers whose score differs from `before`, the scores on the sound endpoint.
+
+    A score that is missing now does not count; one that was missing before does.
+    """
     both = ((score, before.get(id_)) for id_, score in now.items())
     return sum(score is not None and (was is None or abs(score - was) > SAME) for score, was in both)
 
 
 def tables(packages: Sequence[Package], outcomes: Outcomes, n: int) -> list[str]:
-    """The three tables in Markdown, each under a line that names it."""
+    """Return the three Markdown tables, each after a line that names it."""
     first, second, third = list[list[str]](), list[list[str]](), list[list[str]]()
 
     def add(table: list[list[str]], package: Package, kind: str, label: str = "") -> None:

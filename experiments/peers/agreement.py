@@ -1,11 +1,12 @@
-"""Do our scorers rank real answers as the packages do that they follow? `python -m experiments.peers.agreement`.
+"""Do our scorers rank real answers as the original packages do? `python -m experiments.peers.agreement`.
 
 Each measure of an original package scores RAGChecker's 280 pairs of answers (`make data`), and so does our scorer of
-the same name. Both ask the same judge without a model (`word_judge`). The ground truth is the reference and the only
-retrieved context. The first table compares the differences in score of each pair (second answer minus first): Kendall's
-tau-b with a 95% bootstrap interval over pairs. The second lists why only one side has a score.
+the same name. Both ask the same judge, which is a word rule without a model (`word_judge`). The ground truth is the
+reference and the only retrieved context. The first table compares the differences in score of each pair (second answer
+minus first): Kendall's tau-b with a 95% bootstrap interval over pairs. The second lists why one score is missing, or
+both.
 
-Rows are kept in OUT_DIR. Run the same command again to resume; delete the folder to measure anew.
+Rows are kept in OUT_DIR. Run the same command again to resume; delete the folder to measure again.
 """
 
 import os
@@ -40,12 +41,12 @@ from rag_zeval.streams import exit_status, run_command
 from rag_zeval.text import with_interval
 
 MEASURES = [name.removeprefix(PREFIX) for name in ORIGINALS if "citation" not in name]  # these answers cite nothing
-TIMEOUT = 120.0  # seconds for an answer
+TIMEOUT = 120.0  # seconds that an original package may take for an answer
 ByExample = Mapping[str, Scored]
 
 
 def both(name: str, benchmark: RagcheckerMeta, judge: CountingJudge, out: Path) -> tuple[ByExample, ByExample]:
-    """What our scorer and the original of this name give to the examples."""
+    """Score the examples with our scorer and with the original of the same name."""
     chat, vectors = OpenAIBackend("judge", judge.url), OpenAIEmbedder("vectors", judge.url)
     ours = open_scorer(name, Models(chat, vectors), Asking())
     theirs = OriginalScorer(f"{PREFIX}{name}", chat, vectors, out / ORIGINAL_REPLIES, TIMEOUT)
@@ -53,13 +54,13 @@ def both(name: str, benchmark: RagcheckerMeta, judge: CountingJudge, out: Path) 
     def scored(scorer: Scorer) -> ByExample:
         job = ScoringJob(benchmark, scorer, "word judge")
         with Progress(Console(stderr=True)) as progress:
-            return score(job, out / f"{scorer.name.replace(':', '-')}.jsonl", progress)  # its own name holds the port
+            return score(job, out / f"{scorer.name.replace(':', '-')}.jsonl", progress)  # job.file has the port
 
     return scored(ours), scored(theirs)
 
 
 def compare(name: str, ours: ByExample, theirs: ByExample) -> tuple[list[str], list[list[str]]]:
-    """The line of the first table, and the lines of the second."""
+    """Return the scorer's line of the first table, and its lines of the second."""
     deltas = [np.array([score_delta(side[id_]) for id_ in ours]) for side in (ours, theirs)]
     there = ~np.isnan(deltas[0]) & ~np.isnan(deltas[1])
     tau = Correlation("kendall", deltas[0], deltas[1][:, None])
@@ -74,7 +75,7 @@ def compare(name: str, ours: ByExample, theirs: ByExample) -> tuple[list[str], l
 
 
 def _reasons(name: str, pairs: Sequence[tuple[Score, Score]]) -> list[list[str]]:
-    """Why an answer has one score or none: our status, what the original gives, and how often."""
+    """Return why answers have one score or none: our status, the original's score or status, and how often."""
     found = Counter(
         (our.status, their.status if their.value is None else f"{their.value:.3f}")
         for our, their in pairs

@@ -1,4 +1,4 @@
-"""The scripted endpoint that all packages of the comparison ask: it counts requests and breaks some replies."""
+"""The scripted endpoint that all packages of the comparison call. It counts requests and breaks some replies."""
 
 import hashlib
 import json
@@ -15,11 +15,12 @@ NO_RESPONSES_API = {"status": 404, "body": {"error": {"message": "the responses 
 
 
 class CountingJudge(ScriptedJudge):
-    """The word judge behind an endpoint. `broken`: the share of replies that fail, in [0, 1].
+    """The word judge behind an endpoint.
 
-    Which replies fail depends only on the prompt and on how often it has been sent: a request that is sent again is
-    drawn anew. `asked` counts chat requests, and `tokens` those of prompts and replies that were sent. `paid_twice`
-    counts the requests that had already got a good reply. `unknown` holds the prompts that the judge could not answer.
+    broken: the share of replies that fail, in [0, 1]. Whether a reply fails depends only on the prompt and on how often
+    it has been sent, so a retry may succeed. asked: number of chat requests. tokens: those of prompts and replies,
+    except for HTTP errors. paid_twice: number of requests whose prompt had already got a good reply. unknown: the
+    prompts that the judge could not answer.
     """
 
     def __init__(self, broken: float = 0.0):
@@ -56,7 +57,7 @@ class CountingJudge(ScriptedJudge):
 
 
 def breakage(prompt: str, sent: int, share: float) -> str | None:
-    """How the reply to a prompt fails when it is sent for the `sent`-th time; None if it does not."""
+    """Return how the reply fails when a prompt is sent for the `sent`-th time; None if it does not fail."""
     drawn = hashlib.sha256(f"{sent} {prompt}".encode()).digest()
     fails = int.from_bytes(drawn[:4], "big") < share * 2**32
     return BREAKAGES[drawn[4] % len(BREAKAGES)] if fails else None

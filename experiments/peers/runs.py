@@ -1,4 +1,4 @@
-"""Runs of the packages: on a sound endpoint, on a faulty one, and killed half-way and started again."""
+"""Runs of the packages: with a sound endpoint, with a faulty one, or with a kill half-way and a second start."""
 
 import json
 import os
@@ -19,10 +19,10 @@ from rag_zeval.errors import InputError
 from rag_zeval.results import read_judged
 from rag_zeval.stages.processes import last_line, started
 
-BROKEN = 0.05  # share of replies
-LOOK_SECONDS = 0.02  # between two looks at a process
-LIMIT_SECONDS = 1_800.0  # of a run
-IMPORTS = 3  # timed; the fastest counts
+BROKEN = 0.05  # share of replies that fail on the faulty endpoint
+LOOK_SECONDS = 0.02  # interval of polling a process
+LIMIT_SECONDS = 1_800.0  # time limit of a run
+IMPORTS = 3  # number of timed imports; the fastest counts
 SCORES, RESULTS, LOG = "scores.json", "results.jsonl", "log.txt"
 Scores = dict[str, float | None]
 
@@ -31,14 +31,14 @@ Scores = dict[str, float | None]
 class Package:
     """A package of the comparison.
 
-    measure: what it scores. imports: what its users import first. keeps: whether a second run can use what a first one
-    has paid for.
+    measure: the name of its score. imports: the import statement that is timed. environment: the folder of its virtual
+    environment, None for this one. keeps: whether a second run can reuse replies that the first one has paid for.
     """
 
     name: str
     measure: str
     imports: str
-    environment: str | None = None  # None: this one
+    environment: str | None = None
     keeps: bool = False
 
     @property
@@ -54,7 +54,7 @@ class Package:
         return [str(self.python), str(script), str(rows), url, SCORES]
 
     def scores(self, folder: Path) -> Scores:
-        """The scores that a run has left, by row; none if it left none."""
+        """Read the scores that a run has written, by row id; empty if it wrote none."""
         if self.environment is None:
             return {one.case: one.score for one in read_judged(folder / RESULTS)}
         path = folder / SCORES
@@ -80,10 +80,10 @@ PACKAGES = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run cost and brought.
+    """The costs and the scores of a run.
 
-    cpu: seconds of processor time. memory: peak MiB. most_open: most requests at one time. ended: its last words, if it
-    failed.
+    cpu: CPU seconds. memory: peak MiB. most_open: largest number of open requests. ended: its last line of output if it
+    failed, else empty.
     """
 
     calls: int
@@ -103,9 +103,10 @@ class Outcome:
 def run(
     package: Package, rows: Path, folder: Path, broken: float = 0.0, kill_after: int | None = None, times: int = 1
 ) -> Outcome:
-    """Run a package on the rows, so many `times`. With `kill_after`, kill it first after so many calls.
+    """Run a package on the rows `times` times.
 
-    Raises InputError for a prompt that the judge does not know.
+    kill_after: before that, start it once more and kill it after this many calls. Raises InputError for a prompt that
+    the judge does not know.
     """
     folder.mkdir(parents=True, exist_ok=True)
     judge = CountingJudge(broken)
@@ -127,7 +128,7 @@ def run(
 
 @dataclass
 class Usage:
-    """Of a process and its children: the most MiB that they held, their seconds of processor time, its exit status."""
+    """Peak memory (MiB) and CPU seconds of a process with its children, and the exit status of the process."""
 
     memory: float = 0.0
     cpu: float = 0.0
@@ -135,7 +136,7 @@ class Usage:
 
 
 def _watch(command: list[str], folder: Path, kill: Callable[[], bool] = lambda: False) -> Usage:
-    """Run a command to its end. Kills it, with its children, when `kill` says so."""
+    """Run a command until it ends. Kills it with its process group if `kill` returns true, or at the time limit."""
     used, deadline = Usage(), time.monotonic() + LIMIT_SECONDS
     with started(command, folder / LOG, cwd=folder, append=True) as process:
         while process.poll() is None:

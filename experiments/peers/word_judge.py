@@ -1,9 +1,9 @@
-"""A judge without a model that answers the peers' own prompts, and ours, all by the same rule.
+"""A judge without a model that answers the prompts of the other packages (peers) and ours by the same rule.
 
-The rule is that of the scorer `word_majority`, without the question, which many prompts do not contain: the claims of a
-text are its clauses, and a claim is supported if at least half of its content words occur in the text that it is
-checked against. A peer's prompt asks what some prompt of ours asks. So it is read into the inputs of ours, decided
-there, and the decision is written in the format that the peer expects.
+The rule is that of the scorer `word_majority`, but without the question, which many prompts do not contain. The claims
+of a text are its clauses. A claim is supported if at least half of its content words occur in the text that it is
+checked against. Each prompt of a peer has a counterpart among ours. So the judge reads the inputs from the peer's
+prompt, decides as for our prompt, and writes the decision in the format that the peer expects.
 """
 
 import ast
@@ -25,7 +25,7 @@ Found = dict[str, str]
 
 
 def word_reply(body: Mapping[str, Any]) -> str | None:
-    """The reply to the body of a chat request. None if the prompt is neither one of ours nor a known one of a peer."""
+    """Return the reply to the body of a chat request. None if the prompt is neither ours nor a known one of a peer."""
     if "messages" not in body:
         return None  # not a chat request
     contents = [message["content"] for message in body["messages"]]
@@ -37,7 +37,7 @@ def word_reply(body: Mapping[str, Any]) -> str | None:
 
 
 def _decide(prompt: str, inputs: Mapping[str, Any]) -> Any:
-    """The reply to a prompt of ours, before it is written as JSON."""
+    """Return the reply to one of our prompts, before it is written as JSON."""
     return (DECISIONS.get(prompt) or LITERAL[prompt])(dict(inputs))
 
 
@@ -47,7 +47,7 @@ def _claims(text: str) -> list[str]:
 
 
 def _share(statement: str, text: str) -> float:
-    """Share of a statement's content words that occur in a text."""
+    """Return the share of a statement's content words that occur in a text, in [0, 1]."""
     words, known = content_words(statement), content_words(text)
     return sum(word in known for word in words) / max(1, len(words))
 
@@ -72,7 +72,7 @@ def _trajectory(variant: str, inputs: Inputs) -> str:
 
 
 def _in_a_triplet(claim: str) -> str:
-    """On one line, without what refchecker's parser of triplets takes for their ends."""
+    """Return a claim on one line, without the characters that refchecker's parser takes for the end of a triplet."""
     return " ".join(re.sub(r"[\"()\[\]{}\\]", " ", claim).split())
 
 
@@ -102,7 +102,7 @@ def _ragas(found: Found) -> Inputs:
 
 
 def _listed(found: Found, key: str) -> Inputs:
-    """The inputs, one of which is a list that the prompt shows as Python writes it."""
+    """Return the inputs with the one under `key` read as a Python list, which is how the prompt shows it."""
     return {**found, key: ast.literal_eval(found[key])}
 
 
@@ -119,7 +119,7 @@ def _verdict(supported: bool) -> dict[str, str]:
     return {"verdict": "yes"} if supported else {"verdict": "no", "reason": "so"}
 
 
-# The prompts of each peer: a pattern that only that prompt matches, and the reply to what its named groups have found.
+# The prompts of each peer: a pattern that matches only this prompt, and the reply to what its named groups contain.
 PEER_PROMPTS: dict[str, dict[str, Callable[[Found], Any]]] = {
     "ragas": {
         r'\ninput: (?P<input>\{\s*"question".*\})\s*Output:\s*$': lambda found: _decide(
@@ -128,7 +128,7 @@ PEER_PROMPTS: dict[str, dict[str, Callable[[Found], Any]]] = {
         r'\ninput: (?P<input>\{\s*"context".*\})\s*Output:\s*$': lambda found: {
             "statements": _decide("ragas_verdicts", _ragas(found))
         },
-        # asked to mend a reply, with the prompt that it belongs to: the right reply to that
+        # a request to fix a reply, which includes the original prompt: gives the right reply to that prompt
         r"\ninput: (?P<input>\{\s*\"output_string\".*\})\s*Output:\s*$": lambda found: {
             "text": json.dumps(_peer_reply(_ragas(found)["prompt_value"]))
         },
@@ -149,7 +149,7 @@ PEER_PROMPTS: dict[str, dict[str, Callable[[Found], Any]]] = {
         r"\nPROMPT: (?P<question>.*)\n\nRESPONSE: (?P<response>.*)\n\n\nPlease evaluate": lambda found: _decide(
             "trulens_answer_relevance", found
         ),
-        # asked to mend a reply, without the prompt that it belongs to: the format is mended, the score is lost
+        # a request to fix a reply, without the original prompt: fixes the format, but the score is lost
         r"Convert the following text into a strict JSON object": lambda found: _graded(0),
     },
     "open-rag-eval": {

@@ -1,12 +1,12 @@
-"""Count what each scorer asks of a judge: `python -m experiments.timing.call_costs`.
+"""Count the judge calls and tokens of each scorer: `python -m experiments.timing.call_costs`.
 
-It prints the table of docs/scorer-costs.md, and writes it there and into rag_zeval/scorers/costs.json, which
-`rag-zeval scorers` shows. Run it when a scorer was added or its prompts have changed.
+It prints the table of docs/scorer-costs.md, and writes it there. It also writes calls and tokens into
+rag_zeval/scorers/costs.json, which `rag-zeval scorers` shows. Run it when you have added a scorer or changed a prompt.
 
 The input is 60 questions of the nano world. Each has a ground truth, five retrieved chunks and two answers; an answer
-has four sentences and cites two of the chunks. Every scorer judges them alone, with an empty cache. The judge is the
-rule-based mock judge (`literal_judge`): how good a judge is changes neither the number of calls nor their length. A
-prompt that a scorer sends for both answers in the same words is sent and counted once.
+has four sentences and cites two of the chunks. Each scorer runs alone, with an empty cache. The judge is the rule-based
+mock judge (`literal_judge`): the quality of a judge changes neither the number of calls nor their length. If a scorer
+sends the same prompt for both answers, the prompt is sent and counted once.
 """
 
 import sys
@@ -35,7 +35,7 @@ HEADS = """\
 
 
 class Cost(NamedTuple):
-    """Means over the pairs of answers."""
+    """The cost of a scorer for one pair of answers, as a mean over the pairs."""
 
     calls: float
     embedded: float
@@ -48,7 +48,7 @@ class Cost(NamedTuple):
 
 
 def examples(pairs: int = PAIRS) -> list[Example]:
-    """So many questions, each with a better and a worse answer, a ground truth and CHUNKS chunks."""
+    """Return `pairs` questions, each with a better and a worse answer, a ground truth and CHUNKS chunks."""
     rows = []
     for ranked in world.ranked_examples("test", pairs, 2, SEED):
         question = ranked.question
@@ -61,7 +61,7 @@ def examples(pairs: int = PAIRS) -> list[Example]:
 
 
 def measure(scorer: Named) -> Cost:
-    """The cost of RAG-Zeval or of a Measure."""
+    """Measure the cost of one scorer."""
     backend, embedder = MockJudge(), WordEmbedder()
     with tempfile.TemporaryDirectory() as folder, ReplyCache(Path(folder) / "replies.sqlite") as cache:
         models = Models(CachedBackend(backend, cache), CachedEmbedder(embedder, cache))

@@ -3,12 +3,13 @@
 - `cad`: the packed decoder against transformers' `generate(guidance_scale, negative_prompt_ids)`, on random weights and
   8 questions with passages of 1,500 tokens. transformers takes one alpha per call, so it reads each passage once for
   each of the 4 alphas. Batching its questions is not faster on one CPU thread.
-- `evidence`: the evidence reward against difflib at its fastest (one matcher for each reference).
-- `cad_real`: as `cad`, with the model of the small profile (`make model PROFILE=small`) and 4 of its test questions.
-- `cad_vllm`, `cad_vllm_short`: as `cad`, with coupled requests on vLLM (`make test-vllm`). The second has passages of
+- `evidence`: the evidence reward against the fastest use of difflib (one matcher for each reference).
+- `cad_real`: like `cad`, with the model of the small profile (`make model PROFILE=small`) and 4 of its test questions.
+- `cad_vllm`, `cad_vllm_short`: like `cad`, with coupled requests on vLLM (`make test-vllm`). The second has passages of
   500 tokens.
 
-Each pair of times is taken back to back, after a warm-up that is not counted. A ratio is the median over the pairs.
+The two times of a pair are measured one directly after the other. A warm-up before them is not counted. A ratio is the
+median over the pairs.
 """
 
 import random
@@ -26,7 +27,7 @@ from rag_zeval.streams import exit_status, run_command
 
 NEW_TOKENS = 64
 ALPHAS = (0.0, -0.5, -1.0, -1.4)
-SMALL = {  # a shape for a CPU
+SMALL = {  # a model shape that is small enough for a CPU
     "vocab_size": 8000,
     "hidden_size": 256,
     "num_hidden_layers": 8,
@@ -36,24 +37,24 @@ SMALL = {  # a shape for a CPU
 }
 
 
-Decode = Callable[..., Any]  # of token ids in both streams, alphas and a number of new tokens
+Decode = Callable[..., Any]  # takes the token ids of both streams, alphas and the number of new tokens
 
 
 class Prompts(NamedTuple):
-    """Token ids of the same questions in both streams."""
+    """Token ids of the same questions, with and without their passages."""
 
     with_passage: list[list[int]]
     without_passage: list[list[int]]
 
 
 def random_qwen2(shape: dict[str, int] = SMALL, device: str = "cpu", dtype: str = "float32") -> Any:
-    """A Qwen2 of this shape (keys of its config) with random weights, which never ends a text."""
+    """Return a Qwen2 of this shape (keys of its config) with random weights. It has no end-of-text token."""
     import torch
     from transformers import AutoModelForCausalLM, Qwen2Config
 
     torch.manual_seed(0)
     config = Qwen2Config(**shape, tie_word_embeddings=False, eos_token_id=None)
-    with torch.device(device):  # a copy of 7B parameters may not fit beside them
+    with torch.device(device):  # made on the device: a second copy of 7B may not fit
         model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, dtype)).eval().requires_grad_(False)
     for weights in model.parameters():
         if weights.dim() == 2:
@@ -68,13 +69,13 @@ def random_prompts(questions: int, passage_tokens: int, vocabulary: int = SMALL[
 
 
 def our_answers(decode: Decode, prompts: Prompts, new_tokens: int) -> list[list[int]]:
-    """Token ids for each question and alpha, by one of our decoders: all in one call."""
+    """Return the token ids for each question and alpha from one of our decoders, in one call."""
     answers = decode(*prompts, ALPHAS, new_tokens, stops=())
     return [list(response.ids) for responses in answers for response in responses]
 
 
 def guided_answers(model: Any, prompts: Prompts, new_tokens: int) -> list[list[int]]:
-    """The same by transformers' guidance: one call for each question and alpha."""
+    """Return the same from transformers' guidance, with one call for each question and alpha."""
     import torch
 
     answers = []
@@ -89,7 +90,7 @@ def guided_answers(model: Any, prompts: Prompts, new_tokens: int) -> list[list[i
 
 
 def packed(model: Any) -> Decode:
-    """The packed decoder of a model."""
+    """Return the packed decoder of a model."""
     from synthesize.cad import decode
 
     return partial(decode, model)
@@ -115,7 +116,7 @@ def cad_vllm(name: str = "cad_vllm", passage_tokens: int = 1500) -> TimedPairs:
         decoder = VLLMDecoder(folder, "float32", max_model_len=2048, enforce_eager=True, enable_prefix_caching=True)
 
         def decode(*arguments: Any, **settings: Any) -> Any:
-            decoder.forget()  # or the prefix cache still holds the passages of the pair before
+            decoder.forget()  # else the prefix cache still holds the passages of the last pair
             return decoder.decode(*arguments, **settings)
 
         return against_guidance(name, model, decode, prompts, NEW_TOKENS, pairs=5)
@@ -132,7 +133,7 @@ def against_guidance(
 
 
 def small_profile(questions: int) -> tuple[Any, Prompts]:
-    """The model of the small profile, and the prompts of its first test questions."""
+    """Return the model of the small profile, and the prompts of its first test questions."""
     from omegaconf import OmegaConf
     from transformers import AutoModelForCausalLM
 
@@ -153,10 +154,10 @@ def small_profile(questions: int) -> tuple[Any, Prompts]:
 
 
 def evidence(references: int = 32, quotes: int = 120, pairs: int = 5) -> TimedPairs:
-    """Suffix automata, built anew each time, against difflib: the longest run of each quote in its reference.
+    """Time suffix automata against difflib: both find the longest run that each quote shares with its reference.
 
-    A reference has 6,000 tokens that follow Zipf's law, as those of text do. A quote is 40 tokens of it; in every
-    second one a token is replaced.
+    The automata are built again in each pair. A reference has 6,000 tokens that follow Zipf's law, as in natural text.
+    A quote is 40 tokens of it. In every second quote one token is replaced.
     """
     from difflib import SequenceMatcher
 

@@ -1,8 +1,8 @@
 """`make measure`: time context-aware decoding at a real model's shape, on the device of this machine.
 
-The packed decoder is timed beside transformers' guidance, with random weights. Then both are compared with the bound
-from the memory's bandwidth. A run writes `docs/measurements/NAME.json`, and rewrites `docs/measurements.md` from all
-such files; the page explains its columns.
+It times the packed decoder and transformers' guidance, with random weights. It compares them with the limit that the
+memory's bandwidth sets. A run writes `docs/measurements/NAME.json`, and rewrites `docs/measurements.md` from all such
+files; the page explains its columns.
 """
 
 import platform
@@ -26,7 +26,7 @@ QWEN_7B = read_json(KEPT)["Qwen2.5-7B-Instruct"]
 SHAPES = {"qwen2.5-7b": {key: QWEN_7B[key] for key in SMALL}, "small": SMALL}
 FOLDER, PAGE = Path("docs/measurements"), Path("docs/measurements.md")
 PASSAGES, QUESTIONS = (500, 4000), 16
-SAMPLE = 2  # questions that transformers' guidance answers
+SAMPLE = 2  # number of questions that transformers' guidance answers
 GIB = 2**30
 
 
@@ -59,7 +59,10 @@ def device_speed() -> None:
 
 
 def measure_passage(model: Any, passage: int, bandwidth: float) -> Row:
-    """The packed decoder, guidance and the bound for passages of this many tokens; bandwidth: bytes per second."""
+    """Measure the packed decoder and guidance, and compute the bound from the bandwidth.
+
+    passage: tokens. bandwidth: bytes per second.
+    """
     import torch
 
     prompts = decoding_speed.random_prompts(QUESTIONS, passage, model.config.vocab_size)
@@ -87,7 +90,7 @@ def measure_passage(model: Any, passage: int, bandwidth: float) -> Row:
 
 
 def writing_speed(answers: Callable[[int], list[list[int]]]) -> tuple[dict[str, float], list[list[int]]]:
-    """The speed of `answers`, which takes the number of new tokens, and what it wrote."""
+    """Return the speed of `answers` and what it wrote. `answers` takes the number of new tokens."""
     answers(2)  # the first call pays for set-up
     reading, _ = timed(partial(answers, 1), finished)
     seconds, written = timed(partial(answers, NEW_TOKENS), finished)
@@ -97,13 +100,19 @@ def writing_speed(answers: Callable[[int], list[list[int]]]) -> tuple[dict[str, 
 
 
 def step_bytes(model: Any, cached: int) -> int:
-    """Bytes that a step must read at least: every weight but the input embedding's rows, and `cached` tokens."""
+    """Return the least bytes that a decoding step must read.
+
+    These are all weights except the input embedding, and the keys and values of `cached` tokens.
+    """
     shape, size = shape_of(model.config.to_dict(), "the random model"), model.lm_head.weight.element_size()
     return size * (shape.parameters - shape.embedding) + cached * shape.kv_bytes(size)
 
 
 def copy_bandwidth(device: Any) -> float:
-    """Bytes per second that the device reads and writes in a copy of 1 GiB (0.1 on a CPU): the best of ten."""
+    """Return the bytes per second that the device reads and writes in a copy, the best of ten.
+
+    A copy has 1 GiB on a GPU and 0.1 GiB on a CPU.
+    """
     import torch
 
     source = torch.ones((GIB if device.type == "cuda" else GIB // 10) // 4, device=device)
@@ -112,7 +121,7 @@ def copy_bandwidth(device: Any) -> float:
 
 
 def finished() -> None:
-    """Wait until a GPU has done what it was given."""
+    """Wait until the GPU has finished its work. Returns at once without a GPU."""
     import torch
 
     if torch.cuda.is_available():

@@ -1,7 +1,8 @@
-"""One part of a GRPO step of the small profile by one lane, in a process of its own: what `lane_speed` runs.
+"""Measures one part of a GRPO step of the small profile on one side; `lane_speed` runs it in its own process.
 
-It runs as a script, with PYTHONPATH naming the checkout whose lane is measured. So it uses only names that the oldest
-such checkout has. Reads what to do from stdin and prints one line of JSON, both as `lane_speed` says.
+It runs as a script. PYTHONPATH is the checkout that is measured, so the script uses only names that the oldest such
+checkout has. It reads the work from stdin as JSON and prints its result as one line of JSON; `lane_speed.measure` has
+the keys.
 """
 
 import io
@@ -16,7 +17,7 @@ from typing import Any
 
 TEMPERATURE = 0.9
 PRODUCTS = ("aten::mm", "aten::addmm", "aten::addmm_", "aten::bmm", "aten::baddbmm", "mkldnn", "scaled_dot_product")
-NAMES = {"fp32": "float32", "bf16": "bfloat16"}  # as torch has them
+NAMES = {"fp32": "float32", "bf16": "bfloat16"}  # torch's names
 
 
 def main() -> None:
@@ -31,7 +32,7 @@ def main() -> None:
 
 
 def decode(work: dict[str, Any]) -> dict[str, Any]:
-    """Seconds, and what was written."""
+    """Return the seconds, and the tokens that were written."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -62,16 +63,16 @@ def decode(work: dict[str, Any]) -> dict[str, Any]:
 
 
 def update(work: dict[str, Any]) -> dict[str, Any]:
-    """Seconds, the norm of the gradient, and the share of the time in products."""
+    """Return the seconds, the norm of the gradient, and the share of the time in matrix products."""
     with plain_update(work) if work["plain"] else lane_update(work) as call:
-        share, _ = in_products(call)  # the warm-up, too
+        share, _ = in_products(call)  # also the warm-up
         seconds, norm = timed(call)
     return {"seconds": seconds, "norm": norm, "products": share}
 
 
 @contextmanager
 def lane_update(work: dict[str, Any]) -> Iterator[Callable[[], float]]:
-    """verl's worker with the checkout's engine and its small profile; the learning rate is 0."""
+    """Yield an update by verl's worker with the checkout's engine and small profile. The learning rate is 0."""
     from experiments.timing.step_sides import Worker, batch_of, one_process
     from rag_zeval.stages.config import load_config
     from train.verl_config import build
@@ -79,7 +80,7 @@ def lane_update(work: dict[str, Any]) -> Iterator[Callable[[], float]]:
 
     keys = {
         "model.path": work["model"],
-        "model.lora_rank": 0,  # `before` has a LoRA in its profile
+        "model.lora_rank": 0,  # the profile of `before` uses LoRA
         "rollout.data_parallel_size": 1,
         "rollout.temperature": TEMPERATURE,
         "actor.optim.lr": 0.0,
@@ -99,7 +100,7 @@ def lane_update(work: dict[str, Any]) -> Iterator[Callable[[], float]]:
 
 @contextmanager
 def plain_update(work: dict[str, Any]) -> Iterator[Callable[[], float]]:
-    """The same weights and rollouts: padded rows, all logits at once, plain log_softmax."""
+    """Yield an update of the same weights on the same rollouts: padded rows, all logits at once, plain log_softmax."""
     import torch
     from torch.nn.utils.rnn import pad_sequence
     from transformers import AutoModelForCausalLM
@@ -136,14 +137,14 @@ def plain_update(work: dict[str, Any]) -> Iterator[Callable[[], float]]:
 
 
 def timed(call: Callable[[], Any]) -> tuple[float, Any]:
-    """Seconds of the processor, so that other work on the machine counts little, and the result."""
+    """Return the CPU seconds of a call and its result. CPU time depends little on other work on the machine."""
     started = time.process_time()
     result = call()
     return time.process_time() - started, result
 
 
 def in_products(call: Callable[[], Any]) -> tuple[float, Any]:
-    """The share of a call's time that it spends in products of matrices, attention's among them, and its result."""
+    """Return the share of a call's time that it spends in matrix products, including attention's, and its result."""
     from torch.profiler import profile
 
     with profile() as profiler:

@@ -1,13 +1,13 @@
 """`make bench-step PROFILE=small`: time rollouts and updates of the small profile on one CPU thread, on three sides.
 
 - `plain` is transformers alone: `generate` on left-padded prompts, updates on padded rows with a plain log_softmax.
-- `before` is the lane of this repository at commit cc43b66, taken from this clone's history.
-- `now` is the lane of this checkout.
+- `before` is the training code of this repository at commit cc43b66, taken from this clone's history.
+- `now` is the training code of this checkout.
 
-All have the same prompts (the first rows of `make train PROFILE=small`), the same weights, all of which learn, and in
-updates the same rollouts. Each part runs in a process of its own, one after the other, in fp32 and in bf16. Seconds are
-those of the processor, so that other work on the machine counts little. `products` is the share of an update's time in
-products of matrices, attention's among them. `before` and `now` must draw the same tokens in fp32, and their gradients
+All sides have the same prompts (the first rows of `make train PROFILE=small`) and the same weights, all of them
+trained. Updates use the same rollouts. The parts run one after the other, each in its own process, in fp32 and in bf16.
+Seconds are CPU time, which depends little on other work on the machine. `products` is the share of an update's time in
+matrix products, including attention's. In fp32, `before` and `now` must sample the same tokens, and their gradients
 must agree.
 """
 
@@ -29,12 +29,12 @@ from rag_zeval.errors import InputError
 from rag_zeval.stages.config import load_config
 from rag_zeval.streams import exit_status, run_command
 
-BEFORE = "cc43b66"  # the commit whose lane this one is compared with
+BEFORE = "cc43b66"  # the commit that this checkout is compared with
 ROOT = Path(__file__).resolve().parents[2]
 SIDE = Path(__file__).with_name("lane_side.py")
 SIDES = ("plain", "before", "now")
 PRECISIONS = ("fp32", "bf16")
-MARGIN = 1e-3  # of the norm of the gradient, between two lanes in fp32
+MARGIN = 1e-3  # largest relative difference of the gradient's norm between `before` and `now`, in fp32
 HEAD = (
     "| | precision | rollouts, tokens/s | update, tokens/s | rollouts/minute | products | memory, rollouts and update |"
 )
@@ -56,7 +56,7 @@ def lane_speed(
 
 
 def unpack_before(folder: Path) -> None:
-    """Put the files of BEFORE there. Raises InputError if this is no clone that has the commit."""
+    """Unpack the files of the commit BEFORE into a folder. Raises InputError if this clone lacks the commit."""
     done = subprocess.run(["git", "archive", BEFORE], check=False, cwd=ROOT, capture_output=True)
     if done.returncode:
         raise InputError(
@@ -67,7 +67,7 @@ def unpack_before(folder: Path) -> None:
 
 
 def first_prompts(n: int) -> list[list[int]]:
-    """Token ids of the first prompts of training."""
+    """Return the token ids of the first prompts of training."""
     from transformers import AutoTokenizer
 
     from rag_zeval.models.language_model import chat_ids
@@ -81,11 +81,11 @@ def first_prompts(n: int) -> list[list[int]]:
     return [list(chat_ids(tokenizer, row["prompt"])) for row in rows]
 
 
-Found = dict[tuple[str, str], dict[str, list[dict[str, Any]]]]  # by side and precision, then by part: one a round
+Found = dict[tuple[str, str], dict[str, list[dict[str, Any]]]]  # by side and precision, then part: one for each round
 
 
 def measure(roots: dict[str, Path], prompts: Sequence[list[int]], rollouts: int, new_tokens: int, rounds: int) -> Found:
-    """Run every part of every side, and print a line for each."""
+    """Run every part on every side, and print a line for each."""
     settings = load_config("train", ["profile=small"])
     work: dict[str, Any] = {"model": str(ROOT / settings.base_model), "new_tokens": new_tokens}
     work["prompts"] = [prompt for prompt in prompts for _ in range(rollouts)]
@@ -97,12 +97,12 @@ def measure(roots: dict[str, Path], prompts: Sequence[list[int]], rollouts: int,
                 parts[part].append(one := run(roots[side], asked))
                 one.setdefault("tokens", sum(len(ids) for ids, _ in one.get("written", work.get("written", ()))))
                 print(f"{part} {number}/{rounds}, {side}, {precision}: {one['seconds']:.1f} s", flush=True)
-        work["written"] = found["now", "fp32"]["decode"][0]["written"]  # what all update on
+        work["written"] = found["now", "fp32"]["decode"][0]["written"]  # all sides update on these
     return found
 
 
 def run(root: Path, work: dict[str, Any]) -> dict[str, Any]:
-    """One part in a process of its own, with the code of `root`. Raises InputError with its last words if it fails."""
+    """Run one part in its own process, with the code of `root`. Raises InputError with its last output if it fails."""
     env = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     given = json.dumps(work)
     done = subprocess.run(
@@ -121,7 +121,7 @@ def run(root: Path, work: dict[str, Any]) -> dict[str, Any]:
 
 
 def agree(found: Found) -> bool:
-    """Whether the lanes before and now draw the same tokens and have gradients of the same norm, in fp32."""
+    """Whether `before` and `now` sample the same tokens and have gradients of the same norm, in fp32."""
     before, now = found["before", "fp32"], found["now", "fp32"]
     tokens = [[ids for ids, _ in lane["decode"][0]["written"]] for lane in (before, now)]
     norms = [lane["update"][0]["norm"] for lane in (before, now)]
@@ -129,12 +129,12 @@ def agree(found: Found) -> bool:
 
 
 def table(found: Found) -> str:
-    """Medians, in Markdown."""
+    """Return the medians as a Markdown table."""
     lines = [HEAD, "|---|---|---:|---:|---:|---:|---:|"]
     for (side, precision), parts in found.items():
         decode, update = parts["decode"], parts["update"]
         speeds = [median(one["tokens"] / one["seconds"] for one in part) for part in (decode, update)]
-        # as if both had as many tokens: `plain` draws others
+        # for rollouts of the same length on all sides: `plain` samples other tokens
         tokens = update[0]["tokens"] / len(decode[0]["written"])
         per_minute = 60 / sum(tokens / speed for speed in speeds)
         memory = " and ".join(f"{max(one['gib'] for one in part):.1f}" for part in (decode, update))
@@ -145,7 +145,7 @@ def table(found: Found) -> str:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit status: 0 measured, 1 the lanes do not agree, 2 the input is wrong."""
+    """Return the exit status: 0 measured, 1 `before` and `now` do not agree, 2 wrong input."""
     return run_command(lane_speed, argv, "experiments.timing.lane_speed", __doc__)
 
 

@@ -2,10 +2,11 @@
 
 It times a run of the bench stage against a bare loop of the `openai` client over the same prompts. The bench builds
 prompts, makes one call per row with RAG-Zeval, parses replies, writes and reads rows, and computes statistics. Both
-call a server on this machine that answers at once, with 64 open requests. The command prints each pair of times, taken
-back to back, the median of their ratios, and the peak memory of this process. Times are given by the clock, and as CPU
-time of this process, which other programs on the machine hardly change. With 0 PAIRS it runs the harness once, alone:
-`100000 0` measures memory.
+call a server on this machine that answers at once, with 64 open requests.
+
+The command prints each pair of times, the median of their ratios, and the peak memory of this process. The two times of
+a pair are measured one directly after the other. They are wall-clock time, and CPU time of this process, which depends
+little on other programs. With 0 PAIRS it runs only the harness, once: `100000 0` measures memory.
 """
 
 import asyncio
@@ -41,7 +42,7 @@ from rag_zeval.scorers.score import Scored
 from rag_zeval.statistics.bootstrap import DRAWS
 from rag_zeval.streams import exit_status, run_command
 
-OPEN = 64  # requests at once
+OPEN = 64  # concurrent requests
 ROWS, PAIRS = 2_000, 3
 CLAIM = {"claim": "A claim.", "is_supported": True, "grounding_evidence": ["a town"], "analysis": "It says so."}
 REPLY = json.dumps([{"id": id_, "answer": f"Answer {id_}.", "atomic_claims": [CLAIM] * 3} for id_ in "AB"])
@@ -65,7 +66,7 @@ class FillerText(Benchmark):
 
 
 def run_harness(benchmark: Benchmark, url: str, out: Path) -> None:
-    """One run of the stage, from the benchmark to its table."""
+    """Run the bench stage once, from the benchmark to its table."""
     scorer = RagZeval(OpenAIBackend("judge", url, concurrency=OPEN), None, Sampling())
     job = ScoringJob(benchmark, scorer, "judge")
     with Progress(Console(stderr=True, force_terminal=False)) as progress:
@@ -76,13 +77,13 @@ def run_harness(benchmark: Benchmark, url: str, out: Path) -> None:
 
 
 def prompts_of(benchmark: Benchmark, url: str) -> list[Any]:
-    """The messages that the harness sends for each row."""
+    """Return the messages that the harness sends for each row."""
     evaluator = Evaluator(OpenAIBackend("judge", url))
     return [list(evaluator.request(example).messages) for example in benchmark.examples]
 
 
 def run_bare(prompts: Sequence[Any], url: str) -> None:
-    """The client alone, over prompts that are built already."""
+    """Run the client alone, on finished prompts."""
 
     async def loop() -> None:
         import openai
@@ -127,10 +128,10 @@ def serve(socket_number: int) -> None:
 
 @contextmanager
 def server() -> Iterator[str]:
-    """The URL of such a server, in a process of its own."""
+    """Run `serve` in its own process and yield its URL."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         process = multiprocessing.get_context("fork").Process(target=serve, args=[listening.fileno()], daemon=True)
-        process.start()  # ends with this process at the latest
+        process.start()  # a daemon: ends with this process at the latest
         try:
             yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
         finally:
@@ -138,7 +139,7 @@ def server() -> Iterator[str]:
 
 
 def seconds_of(side: Side) -> tuple[float, float]:
-    """Seconds of a call by the clock, and of CPU time of this process."""
+    """Return the seconds of a call: wall-clock time, and CPU time of this process."""
     before = time.process_time()
     seconds, _ = timed(side)
     return seconds, time.process_time() - before
@@ -159,7 +160,7 @@ def overhead(
         def harness() -> None:
             run_harness(benchmark, url, Path(tempfile.mkdtemp(dir=folder)))
 
-        run_bare(prompts_of(FillerText(OPEN), url), url)  # the server is up and both have their imports
+        run_bare(prompts_of(FillerText(OPEN), url), url)  # the server has started, and both sides have their imports
         for _ in range(pairs):
             (ours, our_cpu), (bare, bare_cpu) = seconds_of(harness), seconds_of(lambda: run_bare(prompts, url))
             ratios.append((ours / bare, our_cpu / bare_cpu))

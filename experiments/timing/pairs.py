@@ -1,6 +1,6 @@
-"""Time two ways to do the same thing, ours and a baseline, and print them as a table.
+"""Times two ways to do the same thing, ours and a baseline, and prints them as a table.
 
-They run in turn, so whatever else the machine does slows both. A ratio is the median over the pairs of times.
+They run in turn, so other work on the machine slows both. A ratio is the median over the pairs of times.
 """
 
 import time
@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-MARGIN = 1e-4  # results that are no farther apart are the same; sums in another order differ by less
-NOTHING = 1e-3  # seconds: a side that takes less has nothing to do, so there is no ratio
+MARGIN = 1e-4  # largest difference of results that count as the same; the order of a sum changes less
+NOTHING = 1e-3  # seconds: a side that takes less has nothing to do, so the ratio is left out
 
 Side = Callable[[], Any]
 
 
 @dataclass(frozen=True)
 class TimedPairs:
-    """Seconds of the baseline and of ours in each pair, and how far the results are apart at most."""
+    """The seconds of the baseline and of ours in each pair, and the largest difference between their results."""
 
     name: str
     pairs: list[tuple[float, float]]
@@ -29,7 +29,7 @@ class TimedPairs:
 
 
 def timed(call: Side, wait: Callable[[], None] = lambda: None) -> tuple[float, Any]:
-    """Seconds of a call, and its result; `wait` returns when the device has done all that it was given."""
+    """Return the seconds of a call, and its result. `wait` must wait until the device has finished its work."""
     wait()
     started = time.perf_counter()
     result = call()
@@ -40,7 +40,10 @@ def timed(call: Side, wait: Callable[[], None] = lambda: None) -> tuple[float, A
 def time_in_turn(
     name: str, baseline: Side, ours: Side, difference: Callable[[Any, Any], float], pairs: int
 ) -> TimedPairs:
-    """Time both sides `pairs` times, after a warm-up that is not counted, and print each pair."""
+    """Time both sides `pairs` times and print each pair. A warm-up before them is not counted.
+
+    difference: how far the results of the baseline and of ours differ.
+    """
     ours(), baseline()
     seconds, differences = [], []
     for number in range(1, pairs + 1):
@@ -52,19 +55,19 @@ def time_in_turn(
 
 
 def total(name: str, parts: Sequence[TimedPairs]) -> TimedPairs:
-    """Parts that run one after the other, as one."""
+    """Return the sum of parts that run one after the other."""
     runs = zip(*(part.pairs for part in parts), strict=True)
     pairs = [(sum(baseline for baseline, _ in run), sum(ours for _, ours in run)) for run in runs]
     return TimedPairs(name, pairs, max(part.difference for part in parts))
 
 
 def share_different(baseline: Sequence[Any], ours: Sequence[Any]) -> float:
-    """Share of results that are not exactly equal, in [0, 1]."""
+    """Return the share of results that are not exactly equal, in [0, 1]."""
     return sum(one != other for one, other in zip(baseline, ours, strict=True)) / len(ours)
 
 
 def table(timings: Sequence[TimedPairs], baseline: str) -> str:
-    """Median seconds of both sides, ratio and agreement, in Markdown; `baseline` names that side."""
+    """Return a Markdown table of median seconds, ratio and agreement. `baseline` is the name of that side."""
     lines = [f"| | {baseline} | ours | ratio | same result |", "|---|---:|---:|---:|---|"]
     for one in timings:
         baseline_s, ours_s = (median(side) for side in zip(*one.pairs, strict=True))

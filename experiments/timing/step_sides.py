@@ -1,9 +1,9 @@
-"""A GRPO step on one CPU thread, part by part, by two sides: what `step_speed` times.
+"""The parts of a GRPO step on one CPU thread, on two sides; `step_speed` times them.
 
-verl's worker in this process, as the nano profile has it, and what the trainer asks of it in a step. For the plain side
-decoding token by token, and verl's own engine.
+Both sides run verl's worker in this process with the nano profile, and call it as the trainer does in a step. The plain
+side decodes token by token and uses verl's own engine.
 
-Imported only where torch and verl are needed: VERL_PLATFORM must be set before.
+VERL_PLATFORM must be set before the import, because this module imports verl.
 """
 
 import io
@@ -37,7 +37,7 @@ from train.verl_cpu.engine import CPUEngine
 
 CANDIDATES = 3
 TEMPERATURE = 1.0
-# verl's own engine, with only those parts of ours that let it run on a CPU
+# The plain side's engine is ours with these methods from verl's own. What remains of ours lets it run on a CPU.
 VERLS = (
     "_build_module",
     "_build_lora_module",
@@ -50,7 +50,10 @@ PaddedEngine = type("PaddedEngine", (CPUEngine,), {name: getattr(LinearDecayEngi
 
 
 def measure_step(prompts: int, rollouts: int, new_tokens: int, pairs: int) -> list[TimedPairs]:
-    """The parts of a step, and their sum: `rollouts` of at most `new_tokens` tokens for each prompt."""
+    """Time the parts of a step, and return them and their sum.
+
+    Each prompt gets `rollouts` replies of at most `new_tokens` tokens.
+    """
     torch.set_num_threads(1)
     config = worker_config(rollouts)
     path, attention = config.model.path, config.model.override_config.attn_implementation
@@ -102,22 +105,22 @@ def measure_step(prompts: int, rollouts: int, new_tokens: int, pairs: int) -> li
 
 
 def share_of_other_tokens(plain: Generated, ours: Generated) -> float:
-    """Share of rollouts whose tokens differ."""
+    """Return the share of rollouts whose tokens differ."""
     return share_different([ids for ids, _ in plain], [ids for ids, _ in ours])
 
 
 def largest_difference(plain: Any, ours: Any) -> float:
-    """The largest difference between two nested tensors of one shape."""
+    """Return the largest absolute difference between two nested tensors of the same shape."""
     return float((plain.values() - ours.values()).abs().max())
 
 
 def relative_difference(plain: float, ours: float) -> float:
-    """How far two numbers above 0 are apart, as a share of the larger."""
+    """Return the difference of two numbers above 0, as a share of the larger."""
     return abs(plain - ours) / max(plain, ours)
 
 
 def nano_prompts(tokenizer: Any, n: int) -> list[list[int]]:
-    """Token ids of the judge's prompt for nano questions, each with answers of different true support."""
+    """Return the token ids of the judge's prompts for nano questions, each with answers of different true support."""
     examples = world.ranked_examples("train", n, CANDIDATES, 0)
     asked = [judge_messages("compact", e.question.question, e.question.passage, e.answers) for e in examples]
     return [chat_ids(tokenizer, messages) for messages in asked]
@@ -133,9 +136,9 @@ def decode_plainly(
     eos: Collection[int],
     pad: int,
 ) -> Generated:
-    """What `rag_zeval.models.decoding.generate` gives, by one left-padded batch and one token a pass.
+    """Return what `rag_zeval.models.decoding.generate` returns, from one left-padded batch and one token per pass.
 
-    The cache is written in place, and finished rows leave the batch.
+    The cache is written in place, and finished rows are removed from the batch.
     """
     width = max(map(len, prompts))
     ids = torch.tensor([[pad] * (width - len(prompt)) + prompt for prompt in prompts])
@@ -163,7 +166,7 @@ def decode_plainly(
             unfinished = [place for place, row in enumerate(rows) if rollouts[row][0][-1] not in eos]
             if not unfinished:
                 break
-            if len(unfinished) <= 0.8 * len(rows):  # dropping rows copies the cache, so not for every single one
+            if len(unfinished) <= 0.8 * len(rows):  # removing rows copies the cache, so several at once
                 kept = torch.tensor(unfinished)
                 rows, ids, mask = [rows[place] for place in unfinished], ids[kept], mask[kept]
                 for layer in cache.layers:
@@ -173,7 +176,10 @@ def decode_plainly(
 
 
 def worker_config(rollouts: int) -> DictConfig:
-    """verl's configuration of its workers; the rollouts of a prompt are a micro-batch, and the learning rate is 0."""
+    """Return verl's configuration of its workers.
+
+    The rollouts of a prompt are a micro-batch, and the learning rate is 0.
+    """
     settings = load_config("train", ["profile=nano"])
     worker = {
         "model.path": str(ROOT / settings.base_model),
@@ -189,7 +195,7 @@ def worker_config(rollouts: int) -> DictConfig:
 
 @contextmanager
 def one_process() -> Iterator[None]:
-    """torch's environment for one process; its process group is gone afterwards."""
+    """Set torch's environment variables for one process, and destroy its process group afterwards."""
     place = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
     with mock.patch.dict(os.environ, place):
         try:
@@ -199,31 +205,34 @@ def one_process() -> Iterator[None]:
 
 
 class Worker:
-    """verl's worker for actor, rollout and reference model with this engine; no rollout server is started."""
+    """verl's worker for actor, rollout and reference model with this engine, without a rollout server."""
 
     def __init__(self, config: DictConfig, engine: type):
         with mock.patch.dict(EngineRegistry._engines["language_model"]["fsdp2"], {"cpu": engine}):
-            self.worker = ActorRolloutRefWorker(deepcopy(config), "actor_rollout_ref")  # it takes keys out of it
+            self.worker = ActorRolloutRefWorker(deepcopy(config), "actor_rollout_ref")  # the worker removes keys
             self.worker.init_model()
 
     def log_probs(self, batch: Any, reference: bool = False) -> Any:
-        """Log-probabilities of the responses, nested, by the actor or by the reference model.
+        """Return the log-probabilities of the responses as a nested tensor, by the actor or by the reference model.
 
-        verl's trainer asks the actor for the entropy along with them.
+        The actor also computes the entropy, as in verl's trainer.
         """
         compute = self.worker.compute_ref_log_prob if reference else self.worker.compute_log_prob
         output = compute(_request(batch, calculate_entropy=not reference, compute_loss=False))
         return response_from_nested(output["log_probs"], batch["response_mask"])
 
     def update(self, batch: Any) -> float:
-        """Update the model; the norm of the gradient before clipping."""
+        """Update the model and return the norm of the gradient before clipping."""
         whole = {"global_batch_size": len(batch), "mini_batch_size": len(batch), "epochs": 1, "seed": 0}
         request = _request(batch, calculate_entropy=False, dataloader_kwargs={"shuffle": False}, **whole)
         return float(tu.get(self.worker.update_actor(request), "metrics")["grad_norm"][0])
 
 
 def batch_of(prompts: Sequence[list[int]], rollouts: Generated, temperature: float) -> Any:
-    """What verl's trainer gives to its workers, as nested tensors; advantages are made up, and cost the same time."""
+    """Return a batch as verl's trainer gives it to its workers, as nested tensors.
+
+    The advantages are random, which takes the same time.
+    """
     advantages = torch.randn(len(prompts), generator=torch.Generator().manual_seed(0)).tolist()
     rows = [
         {
@@ -246,7 +255,10 @@ def batch_of(prompts: Sequence[list[int]], rollouts: Generated, temperature: flo
 
 
 def _request(batch: Any, **settings: Any) -> Any:
-    """A copy that shares the columns: verl's workers write their own settings into what they are given."""
+    """Return a copy of the batch with these settings. It shares the columns.
+
+    It is a copy because verl's workers write their own settings into a batch.
+    """
     copy = batch.copy()
     tu.assign_non_tensor(copy, **settings)
     return copy

@@ -1,7 +1,7 @@
-"""`make bench-step`: time a GRPO step on one CPU thread, part by part, against a plain one.
+"""`make bench-step`: time the parts of our GRPO step on one CPU thread, against those of a plain step.
 
-Both sides have the same prompts (K=3), seeds and base model, the paper's temperature of 1, and otherwise the settings
-of the nano profile.
+Both sides have the same prompts (K=3), seeds and base model. The temperature is 1, as in the paper; all other settings
+are those of the nano profile.
 
 - `plain` decodes all rollouts as one left-padded batch, one token per pass. verl's worker with verl's FSDP engine then
   computes the old and the reference log-probabilities and the update, on micro-batches that hold the rollouts of one
@@ -9,9 +9,9 @@ of the nano profile.
 - `ours` decodes with `rag_zeval.models.decoding`, uses the rollouts' own log-probabilities as the old ones, and runs
   the same worker with `train.verl_cpu.engine`. Both engines get the same rollouts.
 
-What is the same on both sides is not timed: rewards, advantages, sending weights to the rollout server. The learning
-rate is 0, so that all pairs time the same step. `same result` means that rollouts are the same token for token, that
-log-probabilities agree to 1e-4, and gradient norms to 1e-4 of the norm.
+Parts that are the same on both sides are not timed: rewards, advantages, sending weights to the rollout server. The
+learning rate is 0, so all pairs time the same step. `same result` means that rollouts are the same token for token,
+that log-probabilities agree to 1e-4, and gradient norms to 1e-4 of the norm.
 """
 
 import io
@@ -45,7 +45,7 @@ def step_speed(
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit status: 0 measured, 1 the sides do not agree, 2 the input is wrong."""
+    """Return the exit status: 0 measured, 1 the sides do not agree, 2 wrong input."""
     return run_command(step_speed, argv, "experiments.timing.step_speed", __doc__)
 
 

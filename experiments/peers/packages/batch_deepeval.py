@@ -1,4 +1,4 @@
-"""DeepEval's faithfulness of a list of rows, with `evaluate` and its cache of test cases."""
+"""Scores rows with DeepEval's faithfulness, using `evaluate` and its cache of test cases."""
 
 import os
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
-"""open-rag-eval's TREC evaluator on a list of rows: UMBRELA, nuggets, citations and whether the question was answered.
+"""Scores rows with open-rag-eval's TREC evaluator: UMBRELA, nuggets, citations and whether the question was answered.
 
-Its hallucination score wants weights (HHEM) or its authors' service and is left out, and with it torch and what else it
-alone imports.
+Its hallucination score needs model weights (HHEM) or its authors' service, so it is left out. Torch and other packages
+that only this score imports are replaced by mocks.
 """
 
 import csv

@@ -1,4 +1,4 @@
-"""ragas' faithfulness of a list of rows, with `evaluate` and its cache of replies on disk."""
+"""Scores rows with ragas' faithfulness, using `evaluate` and its cache of replies on disk."""
 
 import os
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""RAGChecker's faithfulness of a list of rows, with `RAGChecker.evaluate`."""
+"""Scores rows with RAGChecker's faithfulness, using `RAGChecker.evaluate`."""
 
 import os
 from collections.abc import Iterable

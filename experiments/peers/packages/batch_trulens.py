@@ -1,6 +1,6 @@
-"""TruLens' groundedness of a list of rows, with its BatchEvaluator.
+"""Scores rows with TruLens' groundedness, using its BatchEvaluator.
 
-nltk's trained splitter of sentences is a download; the untrained one takes its place.
+nltk's trained sentence splitter must be downloaded, so the untrained one is used.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ llm_provider.sent_tokenize = PunktSentenceTokenizer().tokenize
 
 
 def score(rows: list[Row], url: str) -> Iterable[tuple[str, float | None]]:
-    provider = OpenAI(model_engine=MODEL, base_url=url, api_key=KEY, rpm=1_000_000)  # its default is one call a second
+    provider = OpenAI(model_engine=MODEL, base_url=url, api_key=KEY, rpm=1_000_000)  # the default is one call a second
     groundedness = Metric(
         name="groundedness",
         implementation=provider.groundedness_measure_with_cot_reasons,

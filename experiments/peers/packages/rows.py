@@ -1,6 +1,6 @@
-"""The rows that a package is to score, and where its scores go. Imports only the standard library.
+"""Reads the rows that a package scores, and writes its scores. Imports only the standard library.
 
-The scripts beside it run in the package's own environment: `SCRIPT ROWS URL SCORES`.
+The scripts in this folder run in the package's own environment: `SCRIPT ROWS URL SCORES`.
 """
 
 import json
@@ -14,10 +14,10 @@ Row = dict[str, Any]
 
 
 def score_file(score: Callable[[list[Row], str], Iterable[tuple[str, float | None]]]) -> None:
-    """Score the rows of a file and write {id: score}, once all are done.
+    """Score the rows of a file, and write {id: score} once all are scored.
 
-    A row has id, question, answer, ground_truth and contexts (a list of texts). `score(rows, url)` gives each row's
-    id and score; NaN and None stand for a missing score.
+    A row has id, question, answer, ground_truth and contexts (a list of texts). `score(rows, url)` returns the id and
+    score of each row. NaN and None mean a missing score.
     """
     rows, url, scores = sys.argv[1:]
     found = dict(score(json.loads(Path(rows).read_text(encoding="utf-8")), url))
