@@ -1,4 +1,4 @@
-"""`python -m eval_benchmarks key=value ...`: score, and print the tables."""
+"""`python -m eval_benchmarks key=value ...` scores the benchmarks and prints the tables."""
 
 import sys
 from collections.abc import Sequence
@@ -8,13 +8,17 @@ from rag_zeval.streams import exit_status
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit status: 0 done, 1 a judge gave no score at all, 2 the input is wrong, 130 interrupted."""
+    """Run the benchmark stage and return its exit status.
+
+    0: done. 1: a judge gave a benchmark no score at all, or `max_cost` is reached. 2: the input is wrong, or there is a
+    bug. 130: interrupted.
+    """
     return exit_status(lambda: bench(argv))
 
 
 def bench(argv: Sequence[str]) -> int:
     config = load_config("bench", argv)
-    from eval_benchmarks.bench import run  # after --help: brings numpy and the scorers
+    from eval_benchmarks.bench import run  # only now, because --help needs neither numpy nor the scorers
 
     return run(config)
 

@@ -37,17 +37,20 @@ from rag_zeval.scoring.spending import Spending
 from rag_zeval.scoring.statuses import status_kinds
 from rag_zeval.stages.config import check_settings, stored
 
-REASONS = 5  # reasons for missing scores shown of each scorer
+REASONS = 5  # reasons for missing scores that are shown for each trial
 LEFT_OUT = "left out: "
 
 
 def run(config: DictConfig) -> int:
-    """Score everything the configuration names, write `out_dir`, print the tables; or only say what it would ask.
+    """Score everything that the configuration names, write `out_dir` and print the tables.
 
-    0, or 1 after a line on stderr: if a judge gave a benchmark no score at all (after everything is written), and when
-    `max_cost` is reached (then the rows are kept, and no tables are written).
+    With `dry_run`, only print what would be asked. Returns 0, or 1 after a message on stderr. 1 means one of two
+    things:
+    - A judge gave a benchmark no score at all. Everything is written first.
+    - `max_cost` is reached. The rows are kept, and no tables are written.
 
-    Raises InputError, before any model is loaded, for configuration, data or models that cannot be used.
+    Raises InputError, before any model is loaded, if the configuration, the data or the models cannot be used. Also
+    raises it if nothing could be scored.
     """
     console = open_console()
     settings = check_settings(BenchSettings, config)
@@ -99,7 +102,7 @@ def _trials(
     accounts: Mapping[str, Account],
     leave_out: LeaveOut,
 ) -> Iterator[Trial]:
-    """Everything scored, job by job. Raises BudgetSpent when a job is not ended because the money is."""
+    """Score job by job, and yield the trials. Raises BudgetSpent if a job cannot finish because the budget is spent."""
     checker = open_claim_checker(settings, leave_out)
 
     def scored(job: ScoringJob, budget: Budget | None) -> Trial:
@@ -132,15 +135,15 @@ def _trials(
                 leave_out(unchecked + "references are judged in pieces, each with claims of its own")
         if settings.judge.swapped and isinstance(asked, RagZeval | SftRanker) and has_pairs(job.benchmark):
             yield scored(replace(job, benchmark=BothOrders(job.benchmark, trial.scored)), budget)
-        del job, asked  # and with it a model, before the next is loaded
+        del job, asked  # frees the model before the next one is loaded
 
 
 def score(
     job: ScoringJob, path: Path, progress: Progress, price: Price | None = None, budget: Budget | None = None
 ) -> Mapping[str, Scored]:
-    """Score the examples that the row file lacks, and again those of which no reply came.
+    """Score the examples that have no row yet, and again those of which a reply did not come.
 
-    Raises BudgetSpent if rows are left because the budget is spent; those that something was paid for are written.
+    Raises BudgetSpent if rows are left because the budget is spent. Those that something was paid for are written.
     """
     spending = Spending(price)
     _score_into(path, job, progress, spending, budget)
@@ -152,7 +155,7 @@ def score(
 def _score_into(path: Path, job: ScoringJob, progress: Progress, spending: Spending, budget: Budget | None) -> None:
     examples = {example.id: example for example in job.benchmark.examples}
     with RowWriter(path) as writer:
-        read_scored(path, job.benchmark)  # what earlier runs wrote
+        read_scored(path, job.benchmark)  # raises InputError if rows of earlier runs do not fit
         for row in writer.done.values():
             spending.add(row)
         unread = [row["id"] for row in writer.done.values() if not row.get("final")]
@@ -166,7 +169,7 @@ def _spent(accounts: Mapping[str, Account]) -> str:
 
 
 def _cost_notes(settings: BenchSettings, trials: list[Trial], accounts: Mapping[str, Account]) -> Iterator[str]:
-    """Models without a price, dollars that are an upper bound, and what is spent of `max_cost`."""
+    """Yield notes on models without a price, on dollars that are an upper bound, and on what is spent of `max_cost`."""
     if settings.prices is not None:
         for model in dict.fromkeys(trial.model for trial in trials if trial.model and not trial.price):
             yield f"{model}: no cost in dollars, because {settings.prices} has no price for it"
@@ -182,9 +185,9 @@ def _cost_notes(settings: BenchSettings, trials: list[Trial], accounts: Mapping[
 
 
 def failure_notes(trial: Trial) -> Iterator[str]:
-    """A line for each of the usual reasons why answers have no score, and one for the rest.
+    """Yield a line for each of the most frequent reasons why answers have no score, and one for the rest.
 
-    Reasons that differ only in their numbers count as one, of which the first is shown.
+    Reasons that differ only in their numbers count as one, and the first of them is shown.
     """
     kinds = status_kinds(Counter(_missing(trial)))
     for kind in kinds[:REASONS]:
@@ -199,5 +202,5 @@ def _has_a_score(trial: Trial) -> bool:
 
 
 def _missing(trial: Trial) -> list[str]:
-    """The status of every answer without a score."""
+    """Return the status of every answer without a score."""
     return [score.status for scored in trial.scored.values() for score in scored.scores if score.value is None]

@@ -1,4 +1,4 @@
-"""The manifest of a benchmark run: what was scored, and where its rows are. A finished run is read back by it."""
+"""The manifest of a benchmark run: what was scored, and where its rows are. `read_run` reads a finished run from it."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -26,7 +26,7 @@ ENTRY: FieldTypes = {
     "file": str,
     "identity": str,
     "prompt_hash": TEXT_OR_NULL,
-}  # what it says of a row file
+}  # about each row file
 FIELDS: FieldTypes = {"config": dict, "data": {str: {"sha256": str}}, "rows": [ENTRY]}
 PACKAGES = ("numpy", "scipy", "sacrebleu", "rouge-score", "torch", "transformers", "vllm")
 
@@ -61,10 +61,11 @@ def write_manifest(
 
 
 def read_run(run: Path) -> tuple[RunSettings, list[Trial]]:
-    """The settings of a finished run and its trials, from `manifest.json`, the row files and the benchmarks' data.
+    """Return the settings and the trials of a finished run.
 
-    Nothing is scored again. Data of the default folder are read from where that is now. Raises InputError if the run is
-    not finished, a file cannot be read, or the data are not those that were scored.
+    They are read from `manifest.json`, the row files and the benchmarks' data. Nothing is scored again. If the run used
+    the default data folder, its data are read from where that folder is now. Raises InputError if the run is not
+    finished, if a file cannot be read, or if the data are not those that were scored.
     """
     path = run / MANIFEST
     if not path.is_file():
@@ -86,7 +87,7 @@ def read_run(run: Path) -> tuple[RunSettings, list[Trial]]:
 
 
 def data_hashes(manifest: Path) -> dict[str, str]:
-    """The hash of each benchmark's data that a manifest names. Raises InputError if it is none."""
+    """Return the hash of each benchmark's data in a manifest. Raises InputError if the file is not a manifest."""
     return {name: data["sha256"] for name, data in _read_manifest(manifest)["data"].items()}
 
 
@@ -95,7 +96,10 @@ def _read_manifest(path: Path) -> Row:
 
 
 def _find_benchmark(entry: Row, benchmarks: dict[str, Benchmark], before: list[Trial]) -> Benchmark:
-    """The benchmark that an entry names; one in both orders is made of the rows of the first order."""
+    """Return the benchmark that an entry names. One in both orders is built from the rows of the first order.
+
+    Raises InputError if those rows are not in `before`.
+    """
     name = entry["benchmark"]
     if name in benchmarks:
         return benchmarks[name]

@@ -1,4 +1,4 @@
-"""The settings of a benchmark run, checked once: a wrong value is one line that names its key.
+"""The settings of a benchmark run. They are checked once, and a wrong value gives one line that names its key.
 
 `configs/bench.yaml` explains the keys.
 """
@@ -30,7 +30,7 @@ def _check_variant(name: str | None) -> str | None:
     return None if name is None else find_variant(name).name
 
 
-# A description ends the sentence "must be ..." of an error. Numbers keep their type: 0 and 0.0 make two cache keys.
+# A description completes the error "must be ...". Numbers keep their type, because 0 and 0.0 give different cache keys.
 Count = Annotated[int, Field(ge=1, le=1_000_000, description="a whole number from 1 to 1,000,000")]
 Seed = Annotated[int, Field(ge=0, lt=2**63, description="a whole number from 0 to 2**63 - 1")]
 Limit = Annotated[int | float, _number(0.001, 1e6)]
@@ -63,11 +63,11 @@ class Judge(Section):
 
     @property
     def calls(self) -> dict[str, Any]:
-        """How endpoints are called: keyword arguments of `open_backend`."""
+        """The keyword arguments of `open_backend` that say how endpoints are called."""
         return {name: getattr(self, name) for name in CALLS}
 
     def sampling(self, trial: int = 0) -> Sampling:
-        """How a judge is sampled in a trial, counted from 0."""
+        """Return how a judge is sampled in a trial, counted from 0. Each trial has its own seed."""
         return Sampling(self.temperature, self.top_p, self.max_tokens, self.seed + trial)
 
 
@@ -109,18 +109,18 @@ class Servers(Section):
 
 
 class RunSettings(Section):
-    """What the data and the tables of a run follow from: all that is needed to read a finished one."""
+    """The settings that determine the data and the tables of a run: all that is needed to read a finished one."""
 
     benchmarks: Annotated[list[str], _names("benchmarks=[ragchecker_meta]")]
     data_dir: Folder
     nano_eval: NanoEval
-    cad_pairs: CadPairs = CadPairs()  # runs from before there were any have none
+    cad_pairs: CadPairs = CadPairs()  # older runs do not have this key
     cad_sentences: CadPairs = CadPairs()
     bootstrap: Bootstrap
 
 
 class BenchSettings(RunSettings):
-    """What a run scores, by which scorers and models, and where it goes."""
+    """The settings of a run: what it scores, with which scorers and models, and where the results go."""
 
     scorers: Annotated[list[str], _names("scorers=[bleu]")]
     models: Annotated[list[str], _names("models=[checkpoints/nano-base]", least=0)]
@@ -135,20 +135,20 @@ class BenchSettings(RunSettings):
 
     @property
     def judged_scorers(self) -> list[str]:
-        """The scorers chosen that are run once per model, each once."""
+        """The chosen scorers that run once for each model, without duplicates."""
         names = dict.fromkeys(self.scorers)
         return [name for name in names if name in (JUDGE, *ORIGINALS) or (name in MEASURES and MEASURES[name].prompts)]
 
 
 class DownloadSettings(Section):
-    """Where public data come from, and where they go."""
+    """The settings of `make data`: where public data come from, and where they go."""
 
     data_dir: Folder
     download: Servers
 
 
 def check_names(key: str, names: Sequence[str], known: Collection[str]) -> None:
-    """Raise InputError for a name that is not known, with the nearest one and all there are."""
+    """Raise InputError for an unknown name. The error suggests the nearest known name and lists all of them."""
     for name in names:
         if name not in known:
             raise InputError(f"{key}: unknown name '{name}'{nearest(name, [*known])}; choose from: {', '.join(known)}")

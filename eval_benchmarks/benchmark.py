@@ -1,4 +1,4 @@
-"""What a benchmark is: examples to score, and metrics made of the scores."""
+"""Benchmarks: examples to score, and metrics that are computed from the scores."""
 
 import hashlib
 import json
@@ -16,13 +16,16 @@ from rag_zeval.stages.config import Section, Text
 from rag_zeval.statistics.bootstrap import Clusters, Mask, Ratio, Statistic, columns_of, mean, mean_over_seeds
 from rag_zeval.statistics.weighted_correlations import Floats
 
-FETCH = "`make data` gets it"  # the end of a line about public data that are not there
+FETCH = "`make data` gets it"  # ends a line about missing public data
 Pair = tuple[float | None, float | None]  # scores of the better answer and of the other
 
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """A statistic over the benchmark's instances, and which of them it could be computed on."""
+    """A statistic over the instances of a benchmark.
+
+    scored: (instances,), which of them the statistic can be computed on.
+    """
 
     name: str
     statistic: Statistic
@@ -30,7 +33,7 @@ class Metric:
 
     @property
     def value(self) -> float:
-        """On the instances scored; NaN where there is none, or where it is undefined."""
+        """The statistic on the scored instances. NaN if there are none, or if it is undefined on them."""
         return self.statistic.point(self.scored) if self.scored.any() else math.nan
 
     @property
@@ -40,16 +43,16 @@ class Metric:
 
     @property
     def coverage(self) -> float:
-        """Their share of all."""
+        """The share of all instances that are scored, from 0 to 1."""
         return float(self.scored.mean())
 
 
 @dataclass(frozen=True, eq=False)
 class MeanOfMetrics(Statistic):
-    """The mean of metrics over the same instances, each on those that it scored: a Statistic like those it is made of.
+    """The mean of several metrics, each computed on the instances that it scored.
 
-    Metrics of several trials, or of several data sets (each on its own instances). A draw takes the same instances for
-    all, so what they share is drawn once.
+    The metrics belong to several trials, or to several data sets that have their own instances. A resample takes the
+    same instances for all metrics. So what they share is resampled once.
     """
 
     metrics: tuple[Metric, ...]
@@ -62,12 +65,15 @@ class MeanOfMetrics(Statistic):
         return float(np.mean([m.statistic.point(keep & m.scored) for m in self._within(keep)] or [np.nan]))
 
     def draws(self, keep: Mask, weights: Floats) -> Floats:
-        """A draw in which a metric is undefined is undefined."""
+        """Return the mean in each draw (draws,). It is NaN in a draw in which one of the metrics is undefined."""
         each = [m.statistic.draws(keep & m.scored, weights[:, self._columns(m, keep)]) for m in self._within(keep)]
         return np.mean(each or [np.full(len(weights), np.nan)], axis=0)
 
     def instances(self, keep: Mask) -> Floats | None:
-        """Means over metrics, where all of them scored the same instances."""
+        """Return each kept instance's mean over the metrics.
+
+        None unless every metric scored all kept instances and is itself a mean over instances.
+        """
         each = [m.statistic.instances(keep) for m in self.metrics if (m.scored | ~keep).all()]
         whole = [values for values in each if values is not None]
         return np.mean(whole, axis=0) if whole and len(whole) == len(self.metrics) else None
@@ -76,14 +82,16 @@ class MeanOfMetrics(Statistic):
         return [m for m in self.metrics if (keep & m.scored).any()]
 
     def _columns(self, metric: Metric, keep: Mask) -> Clusters:
-        """Those of `weights` that belong to instances which the metric scored."""
+        """Return the indices of the columns of `weights` that belong to instances which the metric scored."""
         return np.unique(columns_of(self, keep)[metric.scored[keep]])
 
 
 @dataclass(frozen=True, eq=False)
 class MeanOverSeeds(MeanOfMetrics):
-    """The mean of a metric over models that differ in their training seed alone: a draw takes seeds too, as well as
-    instances, the same ones for all models (`hierarchical_draws` says how far few seeds can be trusted).
+    """The mean of a metric over models that differ only in their training seed.
+
+    A draw resamples the seeds as well as the instances, and all models get the same instances. `hierarchical_draws`
+    says how far few seeds can be trusted.
     """
 
     def draws(self, keep: Mask, weights: Floats) -> Floats:
@@ -91,17 +99,20 @@ class MeanOverSeeds(MeanOfMetrics):
         return mean_over_seeds(each or [np.full(len(weights), np.nan)], seed=1)
 
     def instances(self, keep: Mask) -> Floats | None:
-        return None  # more than the instances differs from draw to draw
+        return None  # the seeds differ from draw to draw too
 
 
 class Described(Section):
-    """A description of data, or a part of one. Keys that are not known are refused."""
+    """A description of a data set in YAML, or a part of one. Unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class PublishedValues(Described):
-    """Values of one metric that others print for this benchmark, by the name of the judge; source: where."""
+    """Values of one metric that others published for this benchmark.
+
+    values: by the name of the judge. source: where they were published.
+    """
 
     metric: Text
     source: Text
@@ -109,15 +120,16 @@ class PublishedValues(Described):
 
 
 class Benchmark(Protocol):
-    """What a benchmark has; one that inherits from this has the defaults, any other class may have the same by itself.
+    """What every benchmark has.
 
-    `data_hash` changes with anything that can change a score or a label.
+    A class that inherits from this gets the defaults. Any other class with the same attributes is a benchmark too.
 
-    `shipped` are scorers whose values come with the data: their rows are always in the tables. `world` names the
-    generated world the examples are about; a judge whose card names a world knows no other texts. `human` are metrics
-    of one annotator against another, a ceiling for scorers; where the data allow none, `no_ceiling` says why.
-    `published` are values of others' judges; `about` are lines that a reader of its tables needs.
-    `absolute`: each answer has a label of its own, so a ranking says nothing of it, and references that are too long
+    data_hash: changes with anything that can change a score or a label.
+    world: the generated world that the examples are about. A judge whose card names a world can judge no other texts.
+    shipped: scorers whose values come with the data. Their rows are always in the tables.
+    human: metrics of one annotator against another, a ceiling for scorers. no_ceiling: why the data allow none.
+    published: values that other people's judges reached. about: lines that a reader of the tables needs.
+    absolute: each answer has a label of its own. A ranking then says nothing about it, and a reference that is too long
     for a model can be judged in pieces.
     """
 
@@ -133,23 +145,26 @@ class Benchmark(Protocol):
     absolute: bool = False
 
     def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
-        """Metrics from the scored examples by id; an example without a score leaves its instance out."""
+        """Compute the metrics from the scored examples, by id. An example without a score leaves its instance out."""
 
 
 def mean_metric(name: str, values: Sequence[float | None]) -> Metric:
-    """The mean over instances; None is an instance without a value."""
+    """Return the mean over instances as a metric. None is an instance without a value."""
     return Metric(name, *mean(values))
 
 
 def ratio_metric(name: str, counts: Sequence[tuple[int, int] | None]) -> Metric:
-    """Sum of the first counts over sum of the second (a rate over claims); None is an instance without a value."""
+    """Return the sum of the first counts divided by the sum of the second as a metric, such as a rate over claims.
+
+    None is an instance without a value.
+    """
     pairs = np.array([pair or (0, 0) for pair in counts], dtype=float).reshape(-1, 2)
     scored = np.array([pair is not None for pair in counts], dtype=bool)
     return Metric(name, Ratio(pairs[:, 0], pairs[:, 1]), scored)
 
 
 def better_first(scored: Scored | None, first_is_better: bool) -> Pair | None:
-    """The scores of an example's two answers, that of the better one first; None without scores."""
+    """Return the scores of an example's two answers, that of the better answer first. None if `scored` is None."""
     if scored is None:
         return None
     first, second = scored.values
@@ -157,9 +172,10 @@ def better_first(scored: Scored | None, first_is_better: bool) -> Pair | None:
 
 
 def pairwise_metrics(pairs: Sequence[Pair | None], prefix: str = "") -> list[Metric]:
-    """How often the better answer has the higher score: a tie counts 1 (best), 1/2 (middle) or 0 (worst).
+    """Return how often the better answer has the higher score, as three metrics that count ties differently.
 
-    Takes a pair of `better_first` per instance (best/middle/worst: Ispas et al. 2025, arXiv:2503.16161, section 4.2).
+    A tie counts 1 (best), 1/2 (middle) or 0 (worst), as in Ispas et al. 2025, arXiv:2503.16161, section 4.2. pairs:
+    what `better_first` returns, one for each instance.
     """
     ties = {"best": 1.0, "middle": 0.5, "worst": 0.0}
     return [mean_metric(f"{prefix}pairwise_{name}", [_wins(pair, tie) for pair in pairs]) for name, tie in ties.items()]
@@ -172,13 +188,13 @@ def _wins(pair: Pair | None, tie: float) -> float | None:
 
 
 def examples_hash(examples: Sequence[Example], labels: Any) -> str:
-    """sha256 over the examples and what is known about them."""
+    """Return the sha256 (hex) of the examples and of what is known about them."""
     content = json.dumps([[_own_fields(example) for example in examples], labels], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()
 
 
 def _own_fields(example: Example) -> dict[str, Any]:
-    """The example's fields without those that only repeat its reference, or say nothing."""
+    """Return the fields of an example, except those that only repeat its reference or have their default."""
     silent = {
         "truth": (None, example.reference),
         "chunks": ((), (example.reference,)),

@@ -14,13 +14,16 @@ SUFFIX = "_both_orders"
 
 
 class BothOrders(Benchmark):
-    """A benchmark of two answers an example, after it was scored: its examples have the answers exchanged.
+    """A benchmark with two answers for each example, already scored, with the answers exchanged.
 
-    Metrics: `flip_rate`, the share of pairs where the decision (first answer, second or tie) is another one in the
-    other order; `first_minus_second`, the mean over pairs and both orders of the score of the answer shown first minus
-    that of the other, 0 where the place does not matter; then the benchmark's own metrics of each answer's mean score
-    over both orders. A pair that lacks a score in one order is missing. Here every pair is an instance: WikiEval has
-    two of each row.
+    Metrics:
+    flip_rate: share of pairs whose decision (first answer, second or tie) is different in the other order.
+    first_minus_second: score of the answer shown first minus that of the other, averaged over pairs and both orders. It
+    is 0 if the place does not matter.
+    Then the benchmark's own metrics, from each answer's mean score over both orders.
+
+    A pair that lacks a score in one order is missing. Here every pair is an instance; WikiEval has two pairs of each
+    row.
     """
 
     def __init__(self, benchmark: Benchmark, scored: Mapping[str, Scored]):
@@ -33,9 +36,9 @@ class BothOrders(Benchmark):
     def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
         ids = [example.id for example in self._benchmark.examples]
         orders = [(_values(self._scored.get(id_)), _values(scored.get(_exchanged(id_)))[::-1]) for id_ in ids]
-        values = np.array(orders, dtype=float)  # (pairs, orders, answers): the same answer first in both orders
+        values = np.array(orders, dtype=float)  # (pairs, orders, answers); in both orders the same answer is first
         values[np.isnan(values).any(axis=(1, 2))] = np.nan
-        first, second = (values[..., 0] - values[..., 1]).T  # differences of the scores in each order
+        first, second = (values[..., 0] - values[..., 1]).T  # score differences in each order
         flips = np.where(np.isnan(first), np.nan, np.sign(first) != np.sign(second))
         means = {
             id_: Scored(id_, tuple(map(Score, _known(pair))))

@@ -1,7 +1,7 @@
 """`python -m eval_benchmarks.compare RUN FIRST SECOND`: a paired test of any two scorers of a finished run.
 
-FIRST and SECOND are scorers as the tables name them: `bleu`, or with its model `"rag_zeval by checkpoints/nano-judge"`
-(the scorer alone is enough where it has one model). Nothing is scored again.
+Name FIRST and SECOND as the tables do: `bleu`, or with its model `"rag_zeval by checkpoints/nano-judge"`. The scorer
+alone is enough if it has only one model. Nothing is scored again.
 """
 
 import sys
@@ -34,7 +34,10 @@ def compare_scorers(
     second: Annotated[str, typer.Argument(help="The scorer to compare it with.")],
     seed: Annotated[list[str] | None, typer.Option(help="Another training seed of the first scorer.")] = None,
 ) -> None:
-    """Print a table for each benchmark with scores of both. Raises InputError for a name that is not one scorer's."""
+    """Print the paired tests of two scorers, a table for each benchmark that has scores of both.
+
+    Raises InputError for a name that fits no scorer or several, and if no benchmark has scores of both.
+    """
     from eval_benchmarks.bench_manifest import read_run
     from eval_benchmarks.output.columns import TEST_COLUMNS, VALUE_COLUMNS, make_table
     from eval_benchmarks.output.comparisons import SAME, agreement_rows, pair_rows
@@ -64,7 +67,10 @@ def compare_scorers(
 
 
 def _speed(scorer: "ScorerTrials") -> str | None:
-    """How many examples a minute a judge scored, one after the other; None for a scorer that asked none."""
+    """Return a line that says how many examples a judge scores a minute, one after the other.
+
+    None for a scorer that made no calls.
+    """
     rows = [row for trial in scorer.trials for row in trial.scored.values() if row.calls]
     seconds = sum(row.seconds for row in rows)
     return (
@@ -75,7 +81,10 @@ def _speed(scorer: "ScorerTrials") -> str | None:
 
 
 def _find(wanted: str, names: dict[str, str]) -> str:
-    """The full name of a scorer, given by it or by the scorer alone."""
+    """Return the full name of a scorer. `wanted` is the full name, or the scorer alone if it has one model.
+
+    Raises InputError for another name.
+    """
     fitting = [name for name, scorer in names.items() if wanted in (name, scorer)]
     if wanted in fitting:
         return wanted

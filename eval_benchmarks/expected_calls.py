@@ -1,6 +1,6 @@
-"""What a run would ask, before it asks anything: a mock judge on some examples of each benchmark.
+"""The dry run of a benchmark: the calls that a run would make, estimated with a mock judge on some examples.
 
-Nothing is loaded but the data.
+Only the data are loaded, and no model.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,9 +28,10 @@ HOUR = 3600
 
 @dataclass(frozen=True)
 class ExpectedCalls:
-    """What a scorer with one model (None: it asks none) would ask about a benchmark, all trials together.
+    """The calls that a scorer with one model would make on a benchmark, for all trials together.
 
-    rows: texts to be scored. `asked` is None where nobody can say it: an original package asks in its own words.
+    model: None if the scorer asks none. rows: the number of texts to score. asked: None if it is unknown, because an
+    original package writes its own prompts.
     """
 
     benchmark: str
@@ -41,11 +42,14 @@ class ExpectedCalls:
     asked: PlannedCalls | None
 
     def hours(self, speed: float) -> float | None:
-        """To write the replies at so many tokens per second; None if nothing is asked, or nobody can say what."""
+        """Return the hours that it takes to write the replies at `speed` tokens per second.
+
+        None if nothing is asked, or if it is unknown what is asked.
+        """
         return self.asked.completion_tokens / speed / HOUR if self.asked and self.asked.calls else None
 
     def cells(self, speed: float, prices: dict[str, Price]) -> tuple[str, ...]:
-        """The cells of its line, by HEADS. speed: reply tokens per second."""
+        """Return the cells of its line in the table, in the order of HEADS. speed: reply tokens per second."""
         place = (self.benchmark, self.scorer, self.model or NONE, f"{self.rows:,}", str(self.trials))
         if self.asked is None:
             return (*place, *[NONE] * (len(HEADS) - len(place)))
@@ -59,7 +63,11 @@ class ExpectedCalls:
 
 
 def expected_calls(settings: BenchSettings, benchmarks: Iterable[Benchmark]) -> Iterator[ExpectedCalls]:
-    """One for each benchmark, scorer and model, in the order in which they would be scored."""
+    """Yield the expected calls of every benchmark, scorer and model.
+
+    They come by benchmark: first its scorers without a model, then every model with all judged scorers. The scorers of
+    `scorers_left_out` are skipped.
+    """
     judged, lacking = settings.judged_scorers, scorers_left_out(settings)
     for benchmark in benchmarks:
         rows = sum(len(example.answers) for example in benchmark.examples)
@@ -74,7 +82,7 @@ def expected_calls(settings: BenchSettings, benchmarks: Iterable[Benchmark]) -> 
 
 
 def scorers_left_out(settings: BenchSettings) -> dict[str, str]:
-    """The scorers chosen that a run leaves out, because it has no model for them: what each needs."""
+    """Return the chosen scorers that a run leaves out because they have no model, with the setting that each needs."""
     needs = {name: "claim_checker.model" for name in CHECKER_SCORERS if settings.claim_checker.model is None}
     needs |= {BertScore.name: "bert_score.model"} if settings.bert_score.model is None else {}
     return {name: key for name, key in needs.items() if name in settings.scorers}
@@ -83,7 +91,10 @@ def scorers_left_out(settings: BenchSettings) -> dict[str, str]:
 def _asked_by_each(
     settings: BenchSettings, benchmark: Benchmark, trials: int, card: Mapping[str, Any]
 ) -> dict[str, PlannedCalls]:
-    """What each scorer asks a judge with this card, in order; what an earlier one has asked is not asked again."""
+    """Estimate, by scorer, what the chosen scorers ask a judge with this card.
+
+    A question that an earlier scorer asks too is not counted again.
+    """
     looked_at = [benchmark.examples[at] for at in drawn_to_look_at(len(benchmark.examples))]
     asking = Asking(settings.judge.sampling(), settings.judge.variant)
     known = [name for name in settings.judged_scorers if name not in ORIGINALS]
@@ -92,7 +103,7 @@ def _asked_by_each(
 
 
 def expected_calls_table(settings: BenchSettings, prices: dict[str, Price]) -> tuple[list[Table], list[str]]:
-    """The table of a dry run and its notes, with a line for every benchmark whose data are not there."""
+    """Return the table of a dry run and its notes. The notes name every benchmark whose data are missing."""
     check_names("scorers", settings.scorers, [*SCORERS, *ORIGINALS])
     benchmarks, missing = find_benchmarks(settings)
     speed = settings.judge.reply_tokens_per_second

@@ -1,4 +1,4 @@
-"""What a run has to score: each benchmark by each scorer, by each model where it asks one, and by each trial."""
+"""The jobs of a benchmark run: one for each benchmark, scorer, model (if the scorer asks one) and trial."""
 
 import hashlib
 import itertools
@@ -37,13 +37,16 @@ from rag_zeval.scoring.in_windows import plan_parts
 from rag_zeval.scoring.opening import CHECKED_TEXTS, Asking, Models, open_scorer
 from rag_zeval.scoring.prices import price_of
 
-ORIGINAL_REPLIES = "originals.sqlite"  # in out_dir: what original packages asked
-REPLIES = "replies.sqlite"  # in out_dir: what measures asked, so that those of a family ask it once
+ORIGINAL_REPLIES = "originals.sqlite"  # in out_dir: the replies to original packages
+REPLIES = "replies.sqlite"  # in out_dir: the replies to our measures; related ones share them
 
 
 @dataclass(frozen=True)
 class ScoringJob:
-    """A benchmark that a scorer is to score. `trial` numbers the samples of a judge, from 0, each with its own seed."""
+    """A benchmark that a scorer is to score.
+
+    trial: the number of a judge's sample, from 0. Each has its own seed.
+    """
 
     benchmark: Benchmark
     scorer: Scorer
@@ -52,13 +55,16 @@ class ScoringJob:
 
     @property
     def label(self) -> str:
-        """Benchmark, scorer, model and trial, in words."""
+        """The names of benchmark, scorer and model, and from the second trial on its number."""
         trial = f"trial {self.trial + 1}" if self.trial else None
         return " ".join(filter(None, (self.benchmark.name, self.scorer.name, self.model, trial)))
 
     @property
     def file(self) -> str:
-        """Its rows, from the run's folder: the name changes with data, prompt, sampling and weights of the model."""
+        """The path of its row file, relative to the run's folder.
+
+        The name changes with the data, the prompt, the sampling and the weights of the model.
+        """
         key = hashlib.sha256(json.dumps([self.scorer.identity, self.benchmark.data_hash]).encode()).hexdigest()[:8]
         scorer = self.scorer.name.replace(":", "-")
         return f"rows/{self.benchmark.name}__{scorer}__{_in_a_name(self.model or 'text')}-{key}.jsonl"
@@ -68,11 +74,11 @@ def _in_a_name(model: str) -> str:
     return re.sub(r"[^A-Za-z0-9.]+", "-", model).strip("-")
 
 
-LeaveOut = Callable[[str], None]  # takes the line that says what is left out, and why
+LeaveOut = Callable[[str], None]  # is called with a line that says what is left out, and why
 
 
 def open_claim_checker(settings: BenchSettings, leave_out: LeaveOut) -> Checker | None:
-    """The model of the scorers that ask one; None if none of them is chosen, or no model is named."""
+    """Open the model of the scorers that use a claim checker. None if none is chosen, or if no model is named."""
     scorers = [name for name in CHECKER_SCORERS if name in settings.scorers]
     model = settings.claim_checker.model
     if model is None:
@@ -85,9 +91,10 @@ def open_claim_checker(settings: BenchSettings, leave_out: LeaveOut) -> Checker 
 
 
 def open_accounts(settings: BenchSettings, prices: Mapping[str, Price]) -> dict[str, Account]:
-    """Who pays for the calls to each judge behind an endpoint: one budget for all; none without `max_cost`.
+    """Return the account that pays for the calls to each judge behind an endpoint, by its spec.
 
-    What the rows in `out_dir` have cost is spent already. Raises InputError for a judge without a price.
+    All accounts share one budget. There are none without `max_cost`. What the rows in `out_dir` have cost counts as
+    spent. Raises InputError for a judge without a price.
     """
     accounts: dict[str, Account] = {}
     if settings.max_cost is None:
@@ -102,7 +109,7 @@ def open_accounts(settings: BenchSettings, prices: Mapping[str, Price]) -> dict[
         of_model = re.compile(rf".+__{re.escape(_in_a_name(spec))}-[0-9a-f]{{8}}\.jsonl")
         for path in sorted((Path(settings.out_dir) / "rows").glob("*.jsonl")):
             if of_model.fullmatch(path.name):
-                with RowWriter(path) as rows:  # it also mends what a kill left
+                with RowWriter(path) as rows:  # ignores a last line that a kill cut off
                     budget.spent += sum(price.paid(row.get("paid_tokens")) or 0.0 for row in rows.done.values())
     return accounts
 
@@ -114,7 +121,7 @@ def jobs(
     accounts: Mapping[str, Account],
     leave_out: LeaveOut,
 ) -> Iterator[ScoringJob]:
-    """Everything to score, cheap things first; a model is loaded when its first job comes, one at a time."""
+    """Yield every job, cheap ones first. A judge is loaded when its first job comes, and only one at a time."""
     for benchmark, scorer in itertools.product(benchmarks, _text_scorers(settings, checker, leave_out)):
         yield ScoringJob(benchmark, scorer)
     for benchmark in benchmarks:
@@ -124,7 +131,7 @@ def jobs(
     fitting = [pair for pair in itertools.product(benchmarks, measures) if _has_what_it_needs(*pair, leave_out)]
     cache = ReplyCache(Path(settings.out_dir) / REPLIES) if fitting else None
     with cache or nullcontext():
-        embedder = None  # the model of sentences, of which every vector is asked for once
+        embedder = None  # the embedding model; it embeds each text only once
         if cache and any(measure.embeds for _, measure in fitting):
             embedder = CachedEmbedder(_open_embedder(settings), cache)
         models = Models(embedder=embedder)
@@ -139,7 +146,7 @@ def jobs(
             if JUDGE in settings.judged_scorers:
                 yield from _judge_jobs(settings, benchmarks, spec, backend, leave_out)
             if cache:
-                # in no name of its own, which would hold the model while the next is loaded
+                # not in a variable: that would keep the model in memory while the next one loads
                 yield from _measure_jobs(
                     settings, fitting, spec, replace(models, judge=CachedBackend(backend, cache)), leave_out
                 )
@@ -156,9 +163,10 @@ def _job(
     judge: Backend | None = None,
     embedder: Embedder | None = None,
 ) -> ScoringJob:
-    """A job of a scorer that asks these models.
+    """Return the job of a scorer that asks these models.
 
-    In pieces, where a reference of labelled texts does not fit them; in windows, if the judge's card limits answers.
+    References of labelled texts that are too long for a model are judged in pieces. Answers are judged in windows if
+    the judge's card limits their length.
     """
     parts = plan_parts(scorer, benchmark.examples, judge, embedder)
     if not benchmark.absolute:
@@ -167,7 +175,7 @@ def _job(
 
 
 def _text_scorers(settings: BenchSettings, checker: Checker | None, leave_out: LeaveOut) -> list[Scorer]:
-    """The scorers that ask neither a judge nor an embedding model."""
+    """Open the chosen scorers that ask neither a judge nor an embedding model."""
     models = Models(checker=checker, encoder=settings.bert_score.model)
     names = [name for name in dict.fromkeys(settings.scorers) if name in TEXT_SCORERS]
     if BertScore.name in settings.scorers:
@@ -182,7 +190,7 @@ def _text_scorers(settings: BenchSettings, checker: Checker | None, leave_out: L
 def _judge_jobs(
     settings: BenchSettings, benchmarks: list[Benchmark], spec: str, backend: Backend, leave_out: LeaveOut
 ) -> Iterator[ScoringJob]:
-    """RAG-Zeval, or a ranker, by one model."""
+    """Yield the jobs of RAG-Zeval by one model, or of a ranker if the model is one."""
     world = backend.card.get("world")
     for benchmark in benchmarks:
         if world and benchmark.world != world:
@@ -198,7 +206,10 @@ def _judge_jobs(
 
 
 def judge_scorer(settings: BenchSettings, benchmark: Benchmark, backend: Backend, trial: int = 0) -> Scorer:
-    """The scorer that asks this model: a ranker's card says that it is one."""
+    """Return the scorer that asks this model: RAG-Zeval, or a ranker if the model's card says that it is one.
+
+    Benchmarks of the nano world are judged greedily.
+    """
     variant, sampling = settings.judge.variant, settings.judge.sampling(trial)
     if benchmark.world == WORLD:
         variant = settings.nano_eval.variant
@@ -217,9 +228,12 @@ def _measure_jobs(
     models: Models,
     leave_out: LeaveOut,
 ) -> Iterator[ScoringJob]:
-    """The other scorers that ask this judge, or where there is none, those that ask none; `model` names it."""
+    """Yield the jobs of the other scorers that ask this judge. Without a judge: of those that ask none.
+
+    model: the name of the judge, or without a judge that of the embedding model.
+    """
     judge = models.judge
-    # rows of a batch wait for each other, which is no fault of theirs
+    # rows of a batch wait for each other, so a long wait is no fault
     timeout = math.inf if judge is None or judge.batched else settings.judge.timeout
     for benchmark, measure in fitting:
         if bool(measure.prompts) != bool(judge):
@@ -237,7 +251,7 @@ def _measure_jobs(
 def _original_jobs(
     settings: BenchSettings, benchmarks: list[Benchmark], spec: str, backend: Backend, leave_out: LeaveOut
 ) -> Iterator[ScoringJob]:
-    """The measures of original packages, by one model."""
+    """Yield the jobs of the original packages by one model."""
     for name in (name for name in settings.judged_scorers if name in ORIGINALS):
         original = ORIGINALS[name]
         embedder = _open_embedder(settings) if original.embeds else None
@@ -250,7 +264,7 @@ def _original_jobs(
         cache = Path(settings.out_dir) / ORIGINAL_REPLIES
         for benchmark in benchmarks:
             if _has_what_it_needs(benchmark, original, leave_out):
-                # of a model of vectors, another trial would be the same
+                # with an embedding model, another trial would be the same
                 for trial in range(1 if original.embeds else settings.judge.trials):
                     scorer = OriginalScorer(name, backend, embedder, cache, settings.judge.timeout, trial)
                     yield ScoringJob(benchmark, scorer, spec, trial)
@@ -266,6 +280,6 @@ def _has_what_it_needs(benchmark: Benchmark, measure: Measure | Original, leave_
 
 
 def _open_embedder(settings: BenchSettings) -> Embedder:
-    assert settings.embeddings.model is not None  # checked before
+    assert settings.embeddings.model is not None  # `check_models` has checked it
     calls = {**settings.judge.calls, "api_key_env": settings.embeddings.api_key_env}
     return open_embedder(settings.embeddings.model, **calls)

@@ -1,4 +1,4 @@
-"""What is looked at before any model is loaded: that every scorer has the models, folders and keys that it needs."""
+"""Checks before any model is loaded: every scorer has the models, folders and keys that it needs."""
 
 from collections import Counter
 from pathlib import Path
@@ -15,11 +15,11 @@ from rag_zeval.models.precision import split_dtype
 from rag_zeval.scorers.claim_checkers import CheckedClaims
 from rag_zeval.scorers.registry import JUDGE, MEASURES, SCORERS
 
-RUNS = Path("runs")  # what the stages write: a model listed from there may simply not be trained yet
+RUNS = Path("runs")  # written by the stages: a model that is missing there may not be trained yet
 
 
 def check_models(settings: BenchSettings) -> None:
-    """Raise InputError for an unknown scorer, a key that is not set or a model folder that is not there."""
+    """Raise InputError if a scorer is unknown, or lacks a model, an API key or a setting that it needs."""
     check_names("scorers", settings.scorers, [*SCORERS, *ORIGINALS])
     for key, variable in (
         ("judge.api_key_env", settings.judge.api_key_env),
@@ -28,7 +28,7 @@ def check_models(settings: BenchSettings) -> None:
         if variable is not None:
             with locate(key):
                 needed_key(variable, "the API key")
-    for spec in settings.models:  # whether or not a judge is asked: config.yaml will show them
+    for spec in settings.models:  # even if no judge is asked, because config.yaml will show them
         check_spec(spec)
     _check_embeddings(settings)
     if settings.bert_score.model is not None:
@@ -86,6 +86,9 @@ def _check_has_model(where: str, folder: str | Path) -> None:
 
 
 def not_trained_yet(spec: str) -> bool:
-    """Whether the spec names a folder under `runs/` that holds no model yet: left out with a line, not refused."""
+    """Whether the spec names a folder under `runs/` that holds no model yet.
+
+    A run leaves such a model out and says so in a line. Other missing models are refused.
+    """
     folder = folder_of(spec)
     return folder is not None and RUNS in Path(folder).parents and not (Path(folder) / "config.json").is_file()

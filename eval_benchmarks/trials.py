@@ -1,4 +1,4 @@
-"""Trials: what a scorer gave to a benchmark each time, and what its trials say together."""
+"""Trials: the scores that a scorer gave to a benchmark in each repetition, and the metrics over all of them."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,12 +15,15 @@ from rag_zeval.files import Row
 from rag_zeval.rows import StoredRows
 from rag_zeval.scorers.score import Scored
 
-COUNTS = ("calls", "cached", "retries", "failures", "seconds")  # of a scored example: summed over all
-TOKENS = ("prompt_tokens", "completion_tokens")  # and those that are known only where the endpoint tells them
+COUNTS = ("calls", "cached", "retries", "failures", "seconds")  # fields of a scored example that are summed
+TOKENS = ("prompt_tokens", "completion_tokens")  # summed too; known only if the endpoint reports them
 
 
 def read_scored(path: Path, benchmark: Benchmark) -> StoredRows[Scored]:
-    """The rows of a row file, all of them checked. Raises InputError, naming file and row, for one of other answers."""
+    """Open the rows of a row file, after all of them are checked.
+
+    Raises InputError, naming file and row, if a row is malformed or has another number of answers than its example.
+    """
     scored = StoredRows(path, Scored.from_row)
     answers = {example.id: len(example.answers) for example in benchmark.examples}
     for row in scored.values():
@@ -32,10 +35,10 @@ def read_scored(path: Path, benchmark: Benchmark) -> StoredRows[Scored]:
 
 @dataclass(frozen=True)
 class Trial:
-    """What one scorer (with one model, if it is a judge) gave to one benchmark.
+    """The scores that one scorer (with one model, if it is a judge) gave to one benchmark.
 
-    file: where its rows are, from the run's folder. number: which repetition of a sampled judge it is, from 0. price:
-    of the judge's tokens, None if none is known.
+    file: its row file, relative to the run's folder. number: which repetition of a sampled judge it is, from 0. price:
+    of the judge's tokens; None if unknown.
     """
 
     benchmark: Benchmark
@@ -50,7 +53,7 @@ class Trial:
 
     @property
     def label(self) -> str:
-        """Benchmark, scorer, model and trial, in words."""
+        """The names of benchmark, scorer and model, and from the second trial on its number."""
         number = f", trial {self.number + 1}" if self.number else ""
         return f"{self.benchmark.name}, {scorer_name(self.scorer, self.model)}{number}"
 
@@ -59,7 +62,7 @@ class Trial:
 class MetricOverTrials(Metric):
     """A metric over all trials of a scorer, on the instances that at least one of them scored.
 
-    values: of the trials that have one; mean_coverage: the mean over trials of the share of instances scored.
+    values: of the trials that have one. mean_coverage: the mean over trials of the share of instances scored.
     """
 
     values: tuple[float, ...]
@@ -67,13 +70,13 @@ class MetricOverTrials(Metric):
 
     @property
     def sd(self) -> float | None:
-        """Standard deviation over trials (n - 1 below); None for fewer than two."""
+        """The sample standard deviation over trials (divided by n - 1). None for fewer than two values."""
         return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else None
 
 
 @dataclass(frozen=True, eq=False)
 class ScorerTrials:
-    """One scorer with one model on one benchmark: its trials, and its metrics over them by name."""
+    """The trials of one scorer with one model on one benchmark, and the metrics over them by name."""
 
     benchmark: Benchmark
     scorer: str
@@ -87,10 +90,11 @@ class ScorerTrials:
 
     @cached_property
     def costs(self) -> Row:
-        """Sums over all rows of all trials; no seconds where nothing was asked, for then nothing was timed.
+        """The costs, summed over all rows of all trials.
 
-        Tokens are those that are known, of all replies used; dollars are of all calls, at most so many where an
-        endpoint did not tell the tokens of some.
+        Seconds are None if nothing was asked, because nothing was timed then. Tokens are those of all replies used;
+        unknown ones are left out, and None means that none are known. Dollars are for all calls. They are an upper
+        bound if an endpoint did not report some tokens, and None if the price or a row's tokens are unknown.
         """
         costs: Row = {**dict.fromkeys(COUNTS, 0), **dict.fromkeys(TOKENS), "dollars": 0.0}
         for trial in self.trials:
@@ -105,13 +109,13 @@ class ScorerTrials:
 
 
 def scorer_name(scorer: str, model: str | None) -> str:
-    """`rag_zeval by MODEL`, or the scorer alone if it has no model."""
+    """Return `SCORER by MODEL`, or the scorer alone if it has no model."""
     return " by ".join(filter(None, (scorer, model)))
 
 
 @dataclass(frozen=True, eq=False)
 class BenchResults:
-    """All that a run measured: what tables, files and figures are made of.
+    """Everything that a run measured, from which the tables, files and figures are made.
 
     draws, seed: of the bootstrap in every interval and test.
     """
@@ -122,7 +126,7 @@ class BenchResults:
 
     @cached_property
     def by_benchmark(self) -> dict[str, list[ScorerTrials]]:
-        """The scorers of each benchmark, by its name, in the order in which they come."""
+        """The scorers of each benchmark, by its name, in their order in `scorers`."""
         groups: dict[str, list[ScorerTrials]] = {}
         for scorer in self.scorers:
             groups.setdefault(scorer.benchmark.name, []).append(scorer)
@@ -130,7 +134,10 @@ class BenchResults:
 
 
 def group_trials(trials: Iterable[Trial]) -> list[ScorerTrials]:
-    """Trials that differ only in their number together, in the order in which benchmarks, then scorers first come."""
+    """Group the trials that differ only in their number.
+
+    The groups are ordered by benchmark, then by scorer, as each first appears.
+    """
     trials = list(trials)
     benchmarks = list(dict.fromkeys(trial.benchmark.name for trial in trials))
     groups: dict[tuple[str, str, str | None], list[Trial]] = {}
@@ -143,9 +150,10 @@ def group_trials(trials: Iterable[Trial]) -> list[ScorerTrials]:
 
 
 def over_seeds(seeds: Sequence[ScorerTrials]) -> ScorerTrials:
-    """One scorer by models that differ in their training seed alone, as one: metrics are means over the models.
+    """Combine one scorer's results with models that differ only in their training seed.
 
-    There must be at least one model; one alone is returned as it is. A metric that a model lacks is left out.
+    The metrics are means over the models. There must be at least one model; a single one is returned as it is. A metric
+    that a model lacks is left out.
     """
     first, *others = seeds
     if not others:
@@ -165,7 +173,10 @@ def over_seeds(seeds: Sequence[ScorerTrials]) -> ScorerTrials:
 
 
 def _over_trials(trials: Sequence[Trial]) -> dict[str, MetricOverTrials]:
-    """By name; a metric that only some trials have (no reply could be read in the others) is taken over those."""
+    """Return the metrics over trials, by name.
+
+    If only some trials have a metric (no reply could be read in the others), it is taken over those.
+    """
     by_name: dict[str, list[Metric]] = {}
     for trial in trials:
         for metric in trial.benchmark.metrics(trial.scored):

@@ -1,8 +1,8 @@
-"""Two answers of a model to a real question, decoded at different alpha: does a scorer prefer the larger alpha's?
+"""Two answers to a real question, decoded at different alpha: does a scorer prefer the one with the larger alpha?
 
-Answers of questions that no judge was trained on, as `make synthesize` wrote them (`split: test`). The truth is alpha,
-which only says which answer should be the better one; where people's short answers are known and exactly one of the two
-holds one, that is a second truth, which nobody here made.
+A model wrote the answers to questions that no judge was trained on (`make synthesize` with `split: test`). The label is
+alpha, which only says which answer should be the better one. There is a second label if people's short answers (gold
+answers) are known and exactly one of the two answers contains one. Nobody here made that label.
 """
 
 import itertools
@@ -33,7 +33,10 @@ from rag_zeval.text import is_blank
 
 @dataclass(frozen=True)
 class CadPair:
-    """A question and two of its answers in the order shown; `gold`: which of them holds a gold answer, None unknown."""
+    """A question and two of its answers, in the order shown.
+
+    gold: which of them contains a gold answer; None if no gold answers are known.
+    """
 
     example: Example
     alphas: tuple[float, float]
@@ -41,12 +44,15 @@ class CadPair:
 
 
 class CadPairs(Benchmark):
-    """One pair of each question whose answers differ, drawn with its id as seed.
+    """One pair of answers to each question whose answers differ. It is drawn with the question's id as seed.
 
-    Metrics: pairwise_* by alpha, gold/pairwise_* over the pairs of which exactly one answer holds a gold answer; and
-    for judges that write trajectories format_rate (the strict parser reads the reply; no_loop/format_rate: those where
-    neither answer says the same again and again), verbatim (quotes that stand in the passage word for word, of all),
-    claims (of an answer), supported (of all claims), analysis_words (of a claim).
+    Metrics:
+    pairwise_*: by alpha. gold/pairwise_*: by gold answers, over the pairs of which exactly one answer contains one.
+    And for judges that write trajectories:
+    format_rate: share of replies that the strict parser reads.
+    no_loop/format_rate: the same over pairs in which neither answer says the same again and again.
+    verbatim: share of quotes that are in the passage word for word.
+    claims: per answer. supported: share of all claims. analysis_words: per claim.
     """
 
     no_ceiling = "nobody judged these answers"
@@ -76,16 +82,19 @@ class CadPairs(Benchmark):
 
 
 HABITS = ("verbatim", "claims", "supported", "analysis_words")
-LOOPS = 0.2  # seq-rep-4 from which on `train` leaves an answer of PROFILE=small out
+LOOPS = 0.2  # lowest seq-rep-4 at which `train` leaves out an answer in PROFILE=small
 
 
 def loops(answers: Sequence[str]) -> bool:
-    """Whether one of them says the same again and again: its `repetition` is LOOPS or more."""
+    """Whether one of the answers says the same again and again: its `repetition` is LOOPS or more."""
     return any((repetition(answer) or 0) >= LOOPS for answer in answers)
 
 
 def load(name: str, settings: RunSettings) -> tuple[CadPairs | None, list[str]]:
-    """The benchmark of that name, whose answers the settings' section of the same name names."""
+    """Load the benchmark of that name. Return None and a line if its answers are missing.
+
+    The settings' section of the same name names the file with the answers.
+    """
     responses: str | None = getattr(settings, name).responses
     if responses is None or not Path(responses).is_file():
         sentences = "1" if name == "cad_sentences" else "null"
@@ -108,7 +117,10 @@ def _read(path: Path) -> list[Row]:
 
 
 def draw_pair(row: Row) -> CadPair | None:
-    """Two answers of a row of `responses.jsonl` that differ and are not empty, in an order drawn; None without any."""
+    """Draw two answers of a row of `responses.jsonl` that differ and are not blank, in random order.
+
+    None if the row has no such answers.
+    """
     rng = random.Random(row["id"])
     answers = [(response["alpha"], response["text"]) for response in row["responses"] if not is_blank(response["text"])]
     pairs = [pair for pair in itertools.combinations(answers, 2) if not same_words(pair[0][1], pair[1][1])]
@@ -124,7 +136,10 @@ def draw_pair(row: Row) -> CadPair | None:
 
 
 def _habits(example: Example, scored: Scored | None) -> dict:
-    """How a judge wrote: `format` 1 or 0, and, of a trajectory, (sum, of how many) for each of HABITS."""
+    """Describe how a judge wrote: `format` is 1 or 0. With a trajectory, also (sum, of how many) for each of HABITS.
+
+    Empty if there is no reply to describe.
+    """
     if scored is None or scored.parts.get("strict") is None:
         return {}
     habits: dict = {"format": float(scored.parts["strict"])}

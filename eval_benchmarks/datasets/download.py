@@ -1,9 +1,9 @@
-"""`make data`: the public data sets, downloaded and checked.
+"""`make data`: downloads the public data sets and checks them.
 
-`python -m eval_benchmarks.datasets.download data_dir=DIR` names another folder. A new file is an entry in
-`downloads.yaml`, or in the description of a set of labelled texts.
+`python -m eval_benchmarks.datasets.download data_dir=DIR` names another folder. To add a file, add an entry to
+`downloads.yaml`, or to the description of a set of labelled texts.
 
-A download goes to a `.part` file, which a later run continues, and takes its place only when it has proved right.
+A download goes to a `.part` file, which a later run resumes. It takes its final place only after it was checked.
 """
 
 import gzip
@@ -35,7 +35,7 @@ NATURAL_QUESTIONS = (
 
 
 def downloads() -> Iterator[tuple[DataFile, str]]:
-    """Every file that `make data` brings, with what to read about its licence."""
+    """Yield every file that `make data` downloads, and its licence."""
     for entry in read_yaml(DOWNLOADS)["files"]:
         file = check_settings(DataFile, entry)
         yield file, str(file.licence)
@@ -45,14 +45,18 @@ def downloads() -> Iterator[tuple[DataFile, str]]:
 
 
 def gated() -> Iterator[str]:
-    """A line for each set of labelled texts that people must get themselves."""
+    """Yield a line for each set of labelled texts that people must get themselves."""
     for name, description in descriptions():
         if description.get is not None:
             yield f"{name} is not downloaded here ({description.licence}): {description.get} ({description.test.files})"
 
 
 def get(file: DataFile, server: str, data_dir: Path) -> str:
-    """Bring one file into `data_dir`; "downloaded" or "already there". Raises InputError (a wrong file is removed)."""
+    """Download one file into `data_dir`, and return "already there" or how the download was checked.
+
+    A file that is there is downloaded again if its sha256 is known and differs. Raises InputError if the file cannot be
+    downloaded or is wrong; a wrong file is removed.
+    """
     target = data_dir / file.path
     if target.is_file() and (file.sha256 is None or file_sha256(target) == file.sha256):
         return "already there"
@@ -77,12 +81,12 @@ def get(file: DataFile, server: str, data_dir: Path) -> str:
 
 
 def _checked(file: DataFile, part: Path) -> bytes:
-    """The content to keep of a file whose sha256 is not known. Raises InputError if it is not what it should be."""
+    """Return the content to keep of a file whose sha256 is unknown. Raises InputError if it is not as expected."""
     content = FORMS[file.form](part)
     if file.form == "qrels":
         return content
     fields = {name: TYPES[kind] for name, kind in file.fields.items()}
-    lines = content.removesuffix(b"\n").split(b"\n")  # not splitlines: texts may hold other ends of lines as they are
+    lines = content.removesuffix(b"\n").split(b"\n")  # not splitlines: texts may contain other line ends
     for number, line in enumerate(lines, 1):
         with locate(f"line {number}"):
             check_fields(parse_row(line), fields)
@@ -125,7 +129,7 @@ FORMS: dict[str, Callable[[Path], bytes]] = {
 
 
 def _fetch(url: str, part: Path) -> None:
-    """Write what stands at `url` to `part`, going on after the bytes that are there if the server can."""
+    """Download `url` to `part`. If the server can, resume after the bytes that are there."""
     from rich.console import Console
     from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
 
@@ -144,7 +148,7 @@ def _fetch(url: str, part: Path) -> None:
                     file.write(block)
                     progress.advance(task, len(block))
     except urllib.error.HTTPError as error:
-        if error.code == 416:  # what is there is no beginning of what the server has
+        if error.code == 416:  # the bytes that are there do not fit the server's file
             part.unlink()
             return _fetch(url, part)
         raise InputError(f"{url}: cannot be downloaded: HTTP {error.code} {error.reason}") from error
@@ -155,7 +159,7 @@ def _fetch(url: str, part: Path) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit status: 0 done, 2 after a line on stderr for each file that could not be had."""
+    """Download all files, and return 0, or 2 after a line on stderr for each file that failed."""
     settings = check_settings(DownloadSettings, load_config("bench", argv))
     data_dir, status = Path(settings.data_dir), 0
     for file, licence in downloads():

@@ -1,7 +1,7 @@
-"""Answers by context-aware decoding about held-out people: what training looks like, on people it never asked about.
+"""Answers by context-aware decoding, as in training, but about held-out people that training never asked about.
 
-`python -m eval_benchmarks.datasets.nano_cad RESPONSES` chooses them from a synthesize run of the split "test" and
-writes ROWS, which is shipped, so that the set stays as it was fixed before any training.
+`python -m eval_benchmarks.datasets.nano_cad RESPONSES` chooses the prompts from a synthesize run of the split "test"
+and writes ROWS. That file is shipped, so the set stays as it was fixed before any training.
 """
 
 import itertools
@@ -26,7 +26,7 @@ N = 500  # prompts for each K
 
 
 class NanoCad(NanoWorld):
-    """The shipped prompts; an answer's true support, not its alpha, is what a judge is measured by."""
+    """The shipped prompts. They measure a judge by the true support of an answer, not by its alpha."""
 
     def __init__(self, rows: Sequence[Row]):
         examples = [_example(row) for row in rows]
@@ -45,10 +45,11 @@ def _example(row: Row) -> world.RankedExample:
 
 
 def choose(responses: Sequence[Row], n: int = N) -> list[Row]:
-    """`n` rows `{id, answers}` with four answers, then `n` of other questions with two, in the order of `responses`.
+    """Choose `n` rows `{id, answers}` with four answers, then `n` of other questions with two.
 
-    Only answers of pairwise distinct true support can be ranked, so a question without them is passed over; of several
-    pairs, and for the order shown, one is drawn with the question's id as seed. Raises InputError if there are too few.
+    Rows of the same kind are in the order of `responses`. Only answers whose true supports all differ can be ranked, so
+    a question without them is skipped. Which answers are taken, and their order, is drawn with the question's id as
+    seed. Raises InputError if there are too few questions.
     """
     chosen: dict[int, list[Row]] = {RANKED: [], PAIRS: []}
     for row in responses:

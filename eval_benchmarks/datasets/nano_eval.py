@@ -1,7 +1,7 @@
-"""What the nano world's benchmarks measure: its truth is known, so verdicts are, and not only rankings.
+"""The metrics of the nano world's benchmarks. There the truth is known, so verdicts can be checked, not only rankings.
 
-Sets of K=4 candidates measure ranking, verdicts and format; sets of K=2 the pairwise choice. A row without a readable
-judgement is missing, not wrong: coverage says how many there are.
+Examples with K=4 candidates measure ranking, verdicts and format; those with K=2 measure the pairwise choice. A row
+without a readable judgement is missing, not wrong. The coverage says what share of rows has one.
 """
 
 import re
@@ -24,18 +24,23 @@ from rag_zeval.scorers.score import Scored
 from rag_zeval.stages import world
 from rag_zeval.stages.world import RankedExample
 
-WORLD = "nano"  # as the cards of the judges that know it say
+WORLD = "nano"  # as in the cards of the judges that know it
 RANKED, PAIRS = 4, 2
-Verdict = tuple[bool | None, bool]  # what the world says (None: no readable claim), what the judge says
+Verdict = tuple[bool | None, bool]  # the truth (None: not a readable claim), and the judge's verdict
 
 
 class NanoWorld(Benchmark):
-    """A benchmark of examples whose true supports, in [0, 1], are pairwise distinct.
+    """A benchmark of examples whose answers all have different true supports, in [0, 1].
 
-    Metrics: ranking_accuracy (all pairs strictly right, K=4), pairwise_* (K=2), and for judges that write trajectories
-    verdict_accuracy (a prompt's share of claims judged rightly), verdict_tpr and verdict_tnr (over all true and all
-    false claims), claim_recall (facts of the answers that stand among the judge's claims about them: a judge must not
-    win by leaving some out) and format_rate (the strict parser reads the reply).
+    Metrics:
+    ranking_accuracy: share of prompts with all pairs strictly in the right order (K=4).
+    pairwise_*: see `pairwise_metrics` (K=2).
+    And for judges that write trajectories (K=4):
+    verdict_accuracy: share of a prompt's claims with the right verdict.
+    verdict_tpr, verdict_tnr: share of all true and of all false claims with the right verdict.
+    claim_recall: share of the facts in the answers that are among the judge's claims about them. So a judge cannot win
+    by leaving some out.
+    format_rate: share of replies that the strict parser reads.
     """
 
     world = WORLD
@@ -48,11 +53,11 @@ class NanoWorld(Benchmark):
 
     @property
     def pairs(self) -> list[tuple[Example, tuple[float, ...]]]:
-        """The examples of two answers, and the true support of each."""
+        """The examples of two answers, each with the true support of both."""
         return list(zip(self.examples[len(self.ranked) :], (pair.true_support for pair in self._pairs), strict=True))
 
     def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
-        """Ranking and pairwise metrics for any scorer; verdicts and format too where the scorer gives verdicts."""
+        """Compute ranking and pairwise metrics. If the scorer writes trajectories, add verdict and format metrics."""
         judged = [(example, scored.get(example.id)) for example in self.ranked]
         metrics = [mean_metric("ranking_accuracy", [_ranking(*one) for one in judged])]
         metrics += pairwise_metrics(
@@ -72,9 +77,9 @@ class NanoWorld(Benchmark):
 
 
 class NanoEval(NanoWorld):
-    """`n` prompts for each K about held-out people, whom the judge never met, drawn with seeds of their own.
+    """`n` prompts for each K about held-out people, whom the judge never met. Each K has a seed of its own.
 
-    The generator wrote the candidates.
+    The candidates were written by the world's generator.
     """
 
     def __init__(self, n: int, seed_ranked: int, seed_pairs: int, split: str = "test"):
@@ -93,25 +98,28 @@ def _example(ranked: RankedExample) -> Example:
 
 
 def _ranking(example: RankedExample, scored: Scored | None) -> float | None:
-    """1 if all answers are in strict order, else 0; None without a score for each."""
+    """Return 1 if all answers are strictly in the right order, else 0. None if an answer has no score."""
     if scored is None or None in scored.values:
         return None
     return float(strictly_ranked(scored.values, example.true_support))
 
 
 def _candidates(scored: Scored | None) -> list[Row | None]:
-    """The judgement of each answer, None for one that was not read; empty if nothing was."""
+    """Return the judgement of each answer, None for one that was not read. Empty if nothing was read."""
     return (scored.parts.get("trajectory") or []) if scored else []
 
 
 def _verdicts(example: RankedExample, scored: Scored | None) -> list[Verdict]:
-    """One of each claim; none without a readable judgement."""
+    """Return the truth and the verdict of each claim. Empty without a readable judgement."""
     claims = [claim for candidate in _candidates(scored) if candidate for claim in candidate["atomic_claims"]]
     return [(world.claim_is_true(claim["claim"], example.question.facts), claim["is_supported"]) for claim in claims]
 
 
 def _recall(example: RankedExample, scored: Scored | None) -> tuple[int, int] | None:
-    """(facts of the judged answers that the judge's claims about that answer hold, all their facts), or None."""
+    """Count the facts of the judged answers: those that the judge's claims about them contain, and all.
+
+    None if there are no facts.
+    """
     recalled = total = 0
     for answer, candidate in zip(example.answers, _candidates(scored), strict=False):
         if candidate is None:
@@ -123,12 +131,12 @@ def _recall(example: RankedExample, scored: Scored | None) -> tuple[int, int] | 
 
 
 def _accuracy(verdicts: list[Verdict]) -> float | None:
-    """Share of a prompt's claims judged rightly; a claim that is not readable is not right."""
+    """Return the share of claims with the right verdict; None without claims. An unreadable claim counts as wrong."""
     return sum(truth is verdict for truth, verdict in verdicts) / len(verdicts) if verdicts else None
 
 
 def _rate(verdicts: list[Verdict], truth: bool) -> tuple[int, int] | None:
-    """(judged so, all) among the claims whose truth is `truth`."""
+    """Return (with the right verdict, all) for the claims whose truth is `truth`. None without any claims."""
     if not verdicts:
         return None
     judged_so = [verdict is truth for known, verdict in verdicts if known is truth]

@@ -1,7 +1,7 @@
 """RAGChecker's meta-evaluation in the nano world: do the scores of two answers differ as their support does?
 
-The pairs of nano_eval; the label is the difference of their true supports, which the world knows, where RAGChecker has
-what people said.
+The pairs are those of nano_eval. The label is the difference of their true supports, which the world knows. In
+RAGChecker's set people gave the labels.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,10 @@ from rag_zeval.statistics.bootstrap import Correlation
 
 
 class NanoMeta(Benchmark):
-    """Pearson, Spearman and Kendall (tau-b) of score differences with differences of true support, in [-1, 1]."""
+    """The correlation of score differences with differences of true support, in [-1, 1].
+
+    Metrics: pearson, spearman and kendall (tau-b).
+    """
 
     name = "nano_meta"
     world = nano_eval.WORLD

@@ -1,8 +1,8 @@
 """RAGChecker meta-evaluation: does a scorer prefer the answer that people found more correct?
 
-280 instances, each with two answers and two annotators (560 rows, not averaged; Ru et al. 2024, arXiv:2408.08067).
-delta = score(model2) - score(model1), against the label in -2..2 (positive: model2 is better). The reference is the
-ground-truth answer.
+There are 280 instances, each with two answers and two annotators (560 rows, not averaged; Ru et al. 2024,
+arXiv:2408.08067). delta = score(model2) - score(model1) is compared with the label in -2..2 (positive: model2 is
+better). The reference is the ground-truth answer.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,9 +29,9 @@ LABELLED_FIELDS: FieldTypes = {**SHIPPED_FIELDS, "gt_answer": str, "query": str,
 
 
 class RagcheckerMeta(Benchmark):
-    """The benchmark in `data_dir/ragchecker_meta`; `labels` is (instances, annotators), from -2 to 2.
+    """The benchmark in `data_dir/ragchecker_meta`.
 
-    Raises InputError for data that do not fit.
+    labels: (instances, annotators), from -2 to 2. Raises InputError if the data do not fit.
     """
 
     name = "ragchecker_meta"
@@ -44,14 +44,14 @@ class RagcheckerMeta(Benchmark):
         shipped = data_dir / FOLDER / SHIPPED
         self.shipped = (ShippedRagchecker(shipped, self.examples),) if shipped.is_file() else ()
         everything = np.ones(len(self.examples), dtype=bool)
-        # an instance's first label against its second: the annotators' check of the benchmark's paper (Table 2)
+        # the first label against the second: the check of the annotators in the benchmark's paper (Table 2)
         agreements = [Correlation(kind, self.labels[:, 0], self.labels[:, 1:]) for kind in KINDS]
         self.human = tuple(Metric(agreement.kind, agreement, everything) for agreement in agreements)
 
     def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
-        """The three correlations on the scored instances, then with a missing delta set to the median delta.
+        """Return the three correlations on the scored instances, then with a missing delta set to the median delta.
 
-        The second is the convention of the benchmark's authors, named `<kind>_missing_as_median`.
+        The second is what the benchmark's authors do. It is named `<kind>_missing_as_median`.
         """
         deltas = self.deltas(scored)
         there = ~np.isnan(deltas)
@@ -63,7 +63,10 @@ class RagcheckerMeta(Benchmark):
         ]
 
     def deltas(self, scored: Mapping[str, Scored]) -> NDArray[np.float64]:
-        """Score of the second answer minus that of the first (instances,), on the labels' scale; NaN where missing."""
+        """Return the score of the second answer minus that of the first (instances,), on the labels' scale.
+
+        NaN where a score is missing.
+        """
         return normalised(np.array([score_delta(scored.get(example.id)) for example in self.examples]))
 
 
@@ -79,10 +82,10 @@ def load(settings: RunSettings) -> tuple[RagcheckerMeta | None, list[str]]:
 
 
 class ShippedRagchecker(Scorer):
-    """RAGChecker's own claim precision of each answer, as its authors ship it (their field `correctness_label`)."""
+    """RAGChecker's own claim precision of each answer, from its authors' data (their field `correctness_label`)."""
 
     name = "ragchecker_shipped"
-    needs = ()  # its scores are there already
+    needs = ()  # the scores come with the data
 
     def __init__(self, path: Path, examples: list[Example]):
         self.identity = file_sha256(path)
@@ -110,7 +113,10 @@ def _shipped_score(place: str, model: Row) -> Score:
 
 
 def _read_labelled(path: Path) -> tuple[list[Example], dict[str, list[int]]]:
-    """The instances in the order of the file, and each one's labels, in the order of its annotators' rows."""
+    """Return the instances in the order of the file, and the labels of each in the order of its annotators' rows.
+
+    Raises InputError if the data do not fit.
+    """
     examples: dict[str, Example] = {}
     labels: dict[str, list[int]] = {}
     for place, row in iter_json_list(path, LABELLED_FIELDS):
@@ -133,9 +139,10 @@ def _read_labelled(path: Path) -> tuple[list[Example], dict[str, list[int]]]:
 
 
 def normalised(deltas: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Deltas moved linearly onto -2..2, by the formula and in the order of operations of the benchmark's own script.
+    """Rescale deltas linearly to -2..2, with the formula and the order of operations of the benchmark's own script.
 
-    That changes a correlation only by rounding: some deltas that differ in their last bits become ties, as there.
+    This changes a correlation only by rounding: some deltas that differ in their last bits become ties, as in that
+    script. Deltas that are all the same stay as they are.
     """
     there = deltas[~np.isnan(deltas)]
     if not len(there) or there.max() == there.min():
@@ -144,6 +151,6 @@ def normalised(deltas: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def score_delta(scored: Scored | None) -> float:
-    """Score of the second answer minus that of the first; NaN if one is missing."""
+    """Return the score of the second answer minus that of the first; NaN if one is missing."""
     first, second = scored.values if scored else (None, None)
     return float("nan") if first is None or second is None else second - first

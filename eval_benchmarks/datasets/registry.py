@@ -1,8 +1,9 @@
-"""Every benchmark, by the name that `benchmarks=[...]` takes. A new one is a module beside this, and a line here.
+"""All benchmarks, by the name that `benchmarks=[...]` takes.
 
-A new set of labelled claims or answers is a file in `labelled/sets`, or any file of that form, named by its path.
+A new one is a module in this folder and a line in BENCHMARKS. A new set of labelled claims or answers is a file in
+`labelled/sets`. Any other file of that form can be named by its path.
 
-A module's `load(settings)` gives the benchmark, or None where its data are not there, and a line for all that is
+A module's `load(settings)` returns the benchmark, or None if its data are missing, and a line for everything that is
 missing.
 """
 
@@ -29,16 +30,16 @@ BENCHMARKS: dict[str, Load] = {
 
 
 def find_benchmark(name: str) -> Load:
-    """What loads the benchmark of a name, or the labelled set that a file describes."""
+    """Return the function that loads a benchmark. `name` is a name, or a file that describes a labelled set."""
     return partial(labelled.load, name) if name.endswith(SUFFIX) else BENCHMARKS[name]
 
 
 def load_benchmarks(settings: RunSettings) -> tuple[list[Benchmark], list[str]]:
-    """The benchmarks chosen whose data are there, and a line for everything that has to be left out.
+    """Return the chosen benchmarks whose data are there, and a line for everything that has to be left out.
 
-    The lines go into a run's files, so they name no folder that the environment may have named.
+    The lines go into a run's files, so they do not name a folder that may come from the environment.
 
-    Raises InputError for a name that does not exist, data that do not fit, and if no benchmark is there.
+    Raises InputError for an unknown name, for data that do not fit, and if no benchmark is there.
     """
     benchmarks, left_out = find_benchmarks(settings)
     if not benchmarks:
@@ -47,7 +48,7 @@ def load_benchmarks(settings: RunSettings) -> tuple[list[Benchmark], list[str]]:
 
 
 def find_benchmarks(settings: RunSettings) -> tuple[list[Benchmark], list[str]]:
-    """The same, where it may be that none is there."""
+    """Return the same as `load_benchmarks`, but accept that no benchmark is there."""
     check_names("benchmarks", [name for name in settings.benchmarks if not name.endswith(SUFFIX)], BENCHMARKS)
     benchmarks: list[Benchmark] = []
     left_out: list[str] = []

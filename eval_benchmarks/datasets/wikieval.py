@@ -1,7 +1,7 @@
 """WikiEval: does a scorer prefer the grounded answer to one that is not (Es et al. 2023, arXiv:2309.15217)?
 
-The reference is `context_v1`. Both negatives are reported: the published lexical values come out only against
-`poor_answer`.
+The reference is `context_v1`. Both negatives are reported, because only against `poor_answer` do we get the published
+values of lexical scorers.
 """
 
 import re
@@ -19,15 +19,15 @@ FOLDER = "wikieval"
 NEGATIVES = ("poor_answer", "ungrounded_answer")
 TEXTS = ("question", "answer", *NEGATIVES)
 FIELDS: FieldTypes = {**dict.fromkeys(TEXTS, str), "context_v1": (list, str)}
-ALL_ROWS = 50  # of the benchmark; a folder may hold a sample
+ALL_ROWS = 50  # rows of the whole benchmark; a folder may hold a sample
 PREFIXES = ("Answer:", "Question:")
 
 
 class Wikieval(Benchmark):
-    """The benchmark in `data_dir/wikieval/*.jsonl`. Raises InputError for data that do not fit.
+    """The benchmark in `data_dir/wikieval/*.jsonl`. Raises InputError if the data do not fit.
 
-    A question that stands in several files (a sample beside the whole set) counts once. The grounded answer stands
-    first in every other pair, so that neither letter is favoured when a judge sees both.
+    A question that is in several files (such as a sample and the whole set) counts once. In every other row the
+    grounded answer comes first, so that neither letter is favoured when a judge sees both answers.
     """
 
     name = "wikieval"
@@ -54,11 +54,14 @@ class Wikieval(Benchmark):
         self.data_hash = examples_hash(self.examples, self._good_first)
 
     def scores(self, scored: Mapping[str, Scored], negative: str) -> list[Pair]:
-        """For each row with both scores: that of the grounded answer, and that of the other."""
+        """Return (the grounded answer's score, the other's) for each row that has both."""
         return [pair for pair in self._pairs(scored, negative) if pair is not None and None not in pair]
 
     def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
-        """`<negative>/pairwise_best|middle|worst`: the share of rows where the grounded answer scores higher."""
+        """Return the share of rows in which the grounded answer scores higher.
+
+        Metrics: `<negative>/pairwise_best|middle|worst`.
+        """
         metrics = []
         for negative in NEGATIVES:
             metrics += pairwise_metrics(self._pairs(scored, negative), f"{negative}/")
@@ -81,7 +84,10 @@ def load(settings: RunSettings) -> tuple[Wikieval | None, list[str]]:
 
 
 def clean(text: str) -> str:
-    """A text without "Answer:" or "Question:" before it, and without the unpaired quote that many of the hub's have."""
+    """Remove "Answer:" or "Question:" before a text, and an unpaired quote at its end or beginning.
+
+    Many texts on the hub have such a quote.
+    """
     text = text.strip()
     for prefix in PREFIXES:
         text = text.removeprefix(prefix).strip()

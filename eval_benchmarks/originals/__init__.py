@@ -1,1 +1,1 @@
-"""Original packages as rows of the bench: their own prompts, in their own environments, asked through our client."""
+"""Scorers that run original packages, with their own prompts and environments. Our client makes their calls."""

@@ -1,4 +1,7 @@
-"""The original packages and their measures, each named as ours is that follows it. A new one is a line and a script."""
+"""The original packages and their measures. Each measure has the name of our scorer that follows it.
+
+A new one needs a line in ORIGINALS, and for a new package a script.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +14,10 @@ ROOT = HERE.parents[1]
 
 @dataclass(frozen=True)
 class Original:
-    """A measure of a package: `package` names its environment, lock and script; needs: as of a Scorer."""
+    """A measure of an original package.
+
+    package: the name of its environment, lock file and script. needs: as of a Scorer.
+    """
 
     name: str
     package: str
@@ -20,7 +26,7 @@ class Original:
 
     @property
     def python(self) -> Path:
-        """Of its environment, the one of `make parity`."""
+        """The interpreter of the package's environment, which is also that of `make parity`."""
         return ROOT / f".venv-parity-{self.package}" / "bin" / "python"
 
     @property

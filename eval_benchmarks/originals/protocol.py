@@ -1,6 +1,6 @@
-"""How a package's environment talks to the bench: a line of JSON for each answer, a line of JSON back.
+"""The protocol between a package's environment and the bench: a line of JSON for each answer, a line of JSON back.
 
-Runs there, so it imports nothing but the standard library.
+This module runs in that environment, so it imports only the standard library.
 """
 
 import json
@@ -12,11 +12,11 @@ from typing import Any
 
 
 def serve(load: Callable[[str, str], Callable[[dict[str, Any]], float | None]]) -> None:
-    """Score what comes on standard input until it ends.
+    """Score the instances that come on standard input, until it ends.
 
-    `load(measure, model)` gives the function that scores. Its instance has question, answer, reference, truth, chunks
-    (a list of texts), url (where the model is asked, with any key) and embeddings (the name of that model). What the
-    package prints goes to standard error.
+    `load(measure, model)` returns the function that scores an instance. An instance is a dict with id, question,
+    answer, reference, truth and chunks (a list of texts). Its url is where to ask the model; any key will do. Its
+    embeddings is the name of the embedding model, or None. What the package prints goes to standard error.
     """
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)

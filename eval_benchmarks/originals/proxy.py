@@ -1,5 +1,7 @@
-"""Between an original package and a model: a server on this machine that asks through our client, keeps what came and
-counts it by example."""
+"""A local server between an original package and a model.
+
+It asks through our client, caches the replies and counts them by example.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,14 @@ CHAT, EMBEDDINGS = "/chat/completions", "/embeddings"
 
 
 class CountingProxy:
-    """OpenAI's protocol under `url(example)`: what is posted there goes on to `chat`, or for vectors to `embeddings`,
-    with their limits, retries and keys; an equal request of the same trial is answered from the file `cache`.
+    """A local server that speaks OpenAI's protocol under `url(example)`.
 
-    Each request may spend the key, so the URL holds a secret of this run: other programs and web pages are refused.
-    A reply that does not come is HTTP 400, which the packages' clients do not repeat: ours has done so. Use it as a
-    context.
+    It passes requests on to `chat`, or to `embeddings` for vectors. Limits, retries and keys are those of these
+    endpoints. An equal request of the same trial is answered from the file `cache`.
+
+    Each request may spend money through the key. So the URL holds a secret of this run, and other programs and web
+    pages are refused. If no reply comes, the answer is HTTP 400. The packages' clients do not retry that; ours has done
+    so already. Use it as a context manager.
     """
 
     def __init__(self, chat: Endpoint, embeddings: Endpoint | None, cache: Path, trial: int = 0):
@@ -62,15 +66,15 @@ class CountingProxy:
         self._cache.close()
 
     def url(self, example: str) -> str:
-        """The base URL for a client that asks about an example."""
+        """Return the base URL for a client that asks about an example."""
         return f"http://127.0.0.1:{self._server.server_port}/{self._secret}/{quote(example, safe='')}/v1"
 
     def take(self, example: str) -> list[Reply]:
-        """The replies that an example has got; they are then forgotten."""
+        """Return the replies that an example has received so far, and forget them."""
         return self._replies.pop(example, [])
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
-        """Answer a request as the model does."""
+        """Answer an HTTP request with what the model replies."""
         secret, _, asked = handler.path[1:].partition("/")
         if not hmac.compare_digest(secret.encode(), self._secret.encode()):
             refuse(handler)
@@ -84,7 +88,7 @@ class CountingProxy:
         try:
             work = self._reply(endpoint, path, json.loads(body))
             reply = asyncio.run_coroutine_threadsafe(work, self._loop).result()
-        except Exception as error:  # the model cannot be reached at all: so with every request
+        except Exception as error:  # the model cannot be reached, so every request fails like this
             reply = Reply(None, f"failed: {error}")
         self._replies[unquote(example)].append(embedding_of(reply) if path == EMBEDDINGS else reply)
         if reply.text is None:

@@ -1,7 +1,7 @@
 """open-rag-eval's own UMBRELA, AutoNuggetizer and citation scores.
 
-Its hallucination score wants weights (HHEM) or its authors' service and is left out, and with it torch and what else it
-alone imports.
+Its hallucination score needs weights (HHEM) or its authors' service, so it is left out. So are torch and the other
+packages that only this score imports.
 """
 
 import csv
@@ -20,7 +20,7 @@ COLUMNS = ("query_id", "query", "query_run", "passage_id", "passage", "generated
 
 
 def load(measure: str, model: str) -> Callable[[dict[str, Any]], float | None]:
-    os.environ["OPENAI_API_KEY"] = "none"  # of the server on this machine
+    os.environ["OPENAI_API_KEY"] = "none"  # our local server accepts any key
     sys.modules.update({name: MagicMock() for name in LEFT_OUT})
     from open_rag_eval.evaluators import TRECEvaluator
     from open_rag_eval.models import OpenAIModel
@@ -45,7 +45,7 @@ def load(measure: str, model: str) -> Callable[[dict[str, Any]], float | None]:
 
 
 def write_results(folder: Path, instance: dict[str, Any]) -> Path:
-    """The file that a user of the package gives it."""
+    """Write the file that a user of the package gives it, and return its path."""
     path = folder / "results.csv"
     with path.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)

@@ -1,11 +1,11 @@
-"""ragas' own faithfulness and answer similarity, as its users run them: langchain's clients of OpenAI's protocol."""
+"""ragas' own faithfulness and answer similarity, run as its users run them: with langchain's OpenAI clients."""
 
 import asyncio
 import os
 from collections.abc import Callable
 from typing import Any
 
-os.environ["RAGAS_DO_NOT_TRACK"] = "true"  # no telemetry; before the import
+os.environ["RAGAS_DO_NOT_TRACK"] = "true"  # no telemetry; must be set before the import
 
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 from protocol import serve
@@ -28,12 +28,12 @@ def load(measure: str, model: str) -> Callable[[dict[str, Any]], float | None]:
                 model=instance["embeddings"],
                 base_url=instance["url"],
                 api_key=ANY_KEY,
-                check_embedding_ctx_length=False,  # else texts go out as OpenAI's token numbers
+                check_embedding_ctx_length=False,  # otherwise it sends token numbers instead of texts
             )
             metric.embeddings = LangchainEmbeddingsWrapper(client)
         else:
             metric.llm = LangchainLLMWrapper(ChatOpenAI(model=model, base_url=instance["url"], api_key=ANY_KEY))
-        metric.init(RunConfig(max_retries=1))  # the proxy has repeated what can be repeated
+        metric.init(RunConfig(max_retries=1))  # the proxy has done all useful retries
         sample = SingleTurnSample(
             user_input=instance["question"],
             response=instance["answer"],

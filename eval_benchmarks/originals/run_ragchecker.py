@@ -1,11 +1,14 @@
-"""RAGChecker's own metrics, with refchecker's extractor and checker, through litellm as its users run it."""
+"""RAGChecker's own metrics, with refchecker's extractor and checker.
+
+Models are called through litellm, as its users do.
+"""
 
 import os
 from collections.abc import Callable
 from typing import Any
 
-os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # no download of prices; before the import
-os.environ["OPENAI_API_KEY"] = "none"  # of the server on this machine
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # no download of prices; must be set before the import
+os.environ["OPENAI_API_KEY"] = "none"  # our local server accepts any key
 
 from protocol import serve
 from ragchecker import RAGChecker, RAGResult, RAGResults

@@ -1,7 +1,7 @@
 """TruLens' own groundedness and answer relevance.
 
-Its providers are packages of their own that do no more than send the messages: this one sends them by the standard
-library. nltk's trained splitter of sentences is a download; the untrained one takes its place.
+Its providers are separate packages that only send the messages. This script sends them with the standard library.
+nltk's trained sentence splitter would be a download, so the untrained one replaces it.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""`original:MEASURE`: the measure of an original package, by that package, in an environment of its own."""
+"""The scorers `original:MEASURE`: each runs a measure of an original package in that package's own environment."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from rag_zeval.scorers.score import Score, Scored, Scorer, costs
 from rag_zeval.secrets import environment_for_others
 from rag_zeval.text import one_line
 
-PROCESSES = 4  # of a package at once: each loads it anew
+PROCESSES = 4  # at most, for a package; each process loads it anew
 
 
 class OriginalScorer(Scorer):
-    """A measure of ORIGINALS by a model behind an endpoint; what it asks is cached in the file `cache`, and counted.
+    """A measure of ORIGINALS, with a model behind an endpoint. Its replies are counted, and cached in the file `cache`.
 
-    timeout: seconds for an answer, after which its process is ended and the answer fails.
+    timeout: seconds for an answer. After that its process is killed, and the answer fails.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class OriginalScorer(Scorer):
         package = f"{file_sha256(self._original.lock)} {file_sha256(self._original.script)}"
         self.identity = f"{name} {package} {chat.identity} trial {trial}"
         self.identity += f" {embeddings.identity}" if embeddings and self._original.embeds else ""
-        self.prompt_hash = None  # the package's own
+        self.prompt_hash = None  # the prompts are the package's own
 
     def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
         examples = list(examples)
@@ -83,7 +83,7 @@ class OriginalScorer(Scorer):
 
 
 class Runner:
-    """A process of a package's environment, started when it is first asked and again after it ended."""
+    """A process in a package's environment. It starts at the first request, and again after it has ended."""
 
     def __init__(self, original: Original, model: str, timeout: float):
         measure = original.name.removeprefix(PREFIX)
@@ -93,7 +93,7 @@ class Runner:
         self._stopped = False
 
     def score(self, instance: dict[str, Any]) -> Score:
-        """The value of one answer; a package that fails, ends or takes too long costs this answer only."""
+        """Score one answer. If the package fails, ends or takes too long, only this answer has no score."""
         if self._stopped:
             return Score(None, "failed: stopped")
         process = self._process = self._process or subprocess.Popen(
@@ -127,13 +127,13 @@ class Runner:
         return Score(float(value))
 
     def stop(self) -> None:
-        """Start no more, and kill the process: an answer that it is at fails."""
+        """Kill the process, and start no other. The answer that it is scoring fails."""
         self._stopped = True
         if (process := self._process) is not None:
             process.kill()
 
     def end(self) -> None:
-        """Kill the process, and wait for its end."""
+        """Kill the process, and wait until it has ended."""
         if (process := self._process) is not None:
             self._process = None
             process.kill()

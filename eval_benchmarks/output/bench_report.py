@@ -1,4 +1,4 @@
-"""What a benchmark run says at its end, made once of its results: for the terminal, and for the files of its folder."""
+"""The report of a benchmark run, made once from its results: for the terminal, and for the files of its folder."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,10 @@ from rag_zeval.scorers.rag_zeval import RagZeval
 
 @dataclass(frozen=True)
 class BenchReport:
-    """Tables and notes, and what they were made of. densities: the figure as PNG, if it could be drawn."""
+    """Tables and notes, and the rows that they were made from.
+
+    densities: the figure as PNG; None if it could not be drawn. case: the case study; None if no example is suitable.
+    """
 
     rows: list[Row]
     comparisons: list[Row]
@@ -30,7 +33,11 @@ class BenchReport:
 
 
 def make_report(results: BenchResults, notes: Sequence[str]) -> BenchReport:
-    """The report of these results. `notes` come first among its notes, then a line for all that could not be made."""
+    """Make the report of these results.
+
+    Its notes are first `notes`, then those about the benchmarks. Then there is one for each part that could not be
+    made.
+    """
     rows, comparisons = summary_rows(results), comparison_rows(results)
     figure, case = density_figure(results), find_case(results.scorers)
     notes = [*notes, *_benchmark_notes(results)]
@@ -67,6 +74,6 @@ def write_report(report: BenchReport, out: Path) -> None:
         "densities.png": report.densities,
         "cases.html": case_page(case).encode() if case else None,
     }.items():
-        (out / name).unlink(missing_ok=True)  # of an earlier run, which had more
+        (out / name).unlink(missing_ok=True)  # an earlier run may have left it
         if content is not None:
             write_bytes(out / name, content)

@@ -1,4 +1,4 @@
-"""A case study, as the paper's Figures 6 and 7: what two judges make of one example, side by side."""
+"""A case study like the paper's Figures 6 and 7: one example, with the judgements of two judges side by side."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Case:
 
     @property
     def scored(self) -> tuple[Scored, Scored]:
-        """By the first judge, and by the second."""
+        """The example as the first judge scored it, and as the second did."""
         first, second = (judge.trials[0].scored[self.example.id] for judge in (self.first, self.second))
         return first, second
 
@@ -34,16 +34,16 @@ class Case:
 
     @property
     def claims(self) -> int:
-        """How many claims the judges wrote, both together."""
+        """How many claims the two judges wrote in total."""
         candidates = [candidate for scored in self.scored for candidate in scored.parts["trajectory"] if candidate]
         return sum(len(candidate["atomic_claims"]) for candidate in candidates)
 
 
 def find_case(scorers: Sequence[ScorerTrials], example: str | None = None) -> Case | None:
-    """Where two judges differ most, on the first benchmark that two judged; None if there is none.
+    """Return the example on which RAG-Zeval's first and last model differ most. None if there is none.
 
-    RAG-Zeval's last model stands against its first. Of examples with the same gap the one with most
-    claims is taken. `example`: the id of the only one that is asked for.
+    The benchmark is the first one with an example that both judged. If examples have the same gap, the one with the
+    most claims is taken. example: the id of the only example to consider; None for any.
     """
     judges = [scorer for scorer in scorers if scorer.scorer == RagZeval.name]
     for name in dict.fromkeys(judge.benchmark.name for judge in judges):
@@ -64,7 +64,7 @@ def _has_claims(judge: ScorerTrials, example: Example) -> bool:
 
 
 def case_page(case: Case) -> str:
-    """cases.html. All text of the example and the judges is escaped."""
+    """Return the HTML of cases.html. All text of the example and the judges is escaped."""
     judges = []
     for judge, scored in zip((case.first, case.second), case.scored, strict=True):
         shown = judged(case.example, {"trajectory": scored.parts["trajectory"], "scores": scored.values})

@@ -1,7 +1,7 @@
-"""The columns of the bench's tables, and the tables that are made with them of summary.json and comparisons.json.
+"""The columns of the benchmark tables, and the tables made from summary.json and comparisons.json.
 
 Labelled claims and answers have a line for each scorer and data set, and a column for each metric. Every other
-benchmark has a line for each metric: for labelled texts that would be dozens for each scorer.
+benchmark has a line for each metric. For labelled texts that would be dozens of lines for each scorer.
 """
 
 import csv
@@ -30,7 +30,10 @@ def _interval(row: Row) -> str:
 
 
 def _labelled(metric: str) -> Callable[[Row], str]:
-    """Of a line that holds the rows of summary.json of a scorer and data set `by_metric`."""
+    """Return the cell of a metric, as a function of a line.
+
+    The line's `by_metric` holds the rows of summary.json of one scorer and data set, by metric.
+    """
 
     def cell(line: Row) -> str:
         row = line["by_metric"].get(metric)
@@ -100,7 +103,7 @@ LABELLED_COLUMNS: TableColumns = {
     **{head: _labelled(metric) for metric, head in LABELLED_HEADS.items()},
     **SIZE_COLUMNS,
 }
-AGAINST = {  # columns of the CSV that a row's test against RAG-Zeval fills -> field of comparisons.json
+AGAINST = {  # column of the CSV about the test against RAG-Zeval -> field of comparisons.json
     "difference": "difference",
     "difference_ci_low": "ci_low",
     "difference_ci_high": "ci_high",
@@ -110,10 +113,11 @@ AGAINST = {  # columns of the CSV that a row's test against RAG-Zeval fills -> f
 
 
 def bench_tables(rows: Sequence[Row], comparisons: Sequence[Row]) -> list[Table]:
-    """For each benchmark its values, then RAG-Zeval against the other scorers; at the end what the judges cost.
+    """Return the tables of every benchmark, and at the end the table of what the judges cost.
 
-    A column in which no line has anything is left out. Labelled texts have tables of their own (`labelled_tables`), and
-    of the tests against RAG-Zeval those of averages over data sets.
+    A benchmark has a table of values, then one of RAG-Zeval's tests against the other scorers. Empty columns are left
+    out. Labelled texts have tables of their own (`labelled_tables`). Of their tests, only those over all data sets are
+    shown.
     """
     tables = []
     for benchmark in dict.fromkeys(row["benchmark"] for row in rows):
@@ -121,24 +125,24 @@ def bench_tables(rows: Sequence[Row], comparisons: Sequence[Row]) -> list[Table]
         labelled = of_labelled(values)
         tables += labelled_tables(benchmark, values) if labelled else [make_table(benchmark, VALUE_COLUMNS, values)]
         tests = [row for row in comparisons if row["benchmark"] == benchmark]
-        if labelled:  # without those of a single data set, where there are averages
+        if labelled:  # only tests over all data sets
             tests = [row for row in tests if split_metric(row["metric"])[1] in ("", *AVERAGES)]
         if tests:
             ours = scorer_name(tests[0]["scorer"], tests[0]["model"])
             tables.append(make_table(f"{benchmark}: {ours}, minus every other scorer", TEST_COLUMNS, tests))
     if asked := [row for row in rows if row["calls"] or row["cached"]]:
         costs = make_table(COST_TITLE, COST_COLUMNS, asked)
-        tables.append(Table(costs.title, costs.heads, list(dict.fromkeys(costs.lines))))  # once for all metrics
+        tables.append(Table(costs.title, costs.heads, list(dict.fromkeys(costs.lines))))  # once, not for each metric
     return [_trimmed(table) for table in tables]
 
 
 def make_table(title: str, columns: TableColumns, rows: Sequence[Row]) -> Table:
-    """A line of the table for each row of summary.json or comparisons.json."""
+    """Return a table with a line for each row of summary.json or comparisons.json."""
     return Table(title, [*columns], [tuple(cell(row) for cell in columns.values()) for row in rows])
 
 
 def split_metric(name: str) -> tuple[str, str, str]:
-    """Reading, data set (or the average over them) and metric of a name; "" for one that it does not say.
+    """Split a metric's name into reading, data set (or the average over data sets) and metric. A missing part is "".
 
     >>> split_metric("questionable_unsupported:macro/auroc")
     ('questionable_unsupported', 'macro', 'auroc')
@@ -151,12 +155,12 @@ def split_metric(name: str) -> tuple[str, str, str]:
 
 
 def of_labelled(rows: Sequence[Row]) -> bool:
-    """Whether rows of summary.json are those of a set of labelled texts."""
+    """Whether these rows of summary.json belong to a set of labelled texts."""
     return all(split_metric(row["metric"])[2] in LABELLED_HEADS for row in rows)
 
 
 def labelled_tables(benchmark: str, rows: Sequence[Row]) -> list[Table]:
-    """A table for each reading of the labels."""
+    """Return a table for each reading of the labels."""
     tables: dict[str, dict[tuple[str, str | None, str], Row]] = {}
     for row in rows:
         reading, data_set, metric = split_metric(row["metric"])
@@ -168,10 +172,10 @@ def labelled_tables(benchmark: str, rows: Sequence[Row]) -> list[Table]:
 
 
 def comma_separated(rows: Sequence[Row], comparisons: Sequence[Row]) -> str:
-    """A line for each row of summary.json with its test against RAG-Zeval, if it has one; what is not known is empty.
+    """Return a CSV with a line for each row of summary.json and its test against RAG-Zeval, if it has one.
 
-    `against` names RAG-Zeval's judge; `difference` is it minus this row's scorer. Several files are set apart by
-    spaces, of which their names have none.
+    Unknown values are empty. `against` names RAG-Zeval's judge. `difference` is RAG-Zeval minus this row's scorer.
+    Several files are separated by spaces, because their names contain none.
     """
     tests = {(r["benchmark"], r["metric"], r["minus_scorer"], r["minus_model"]): r for r in comparisons}
     text = io.StringIO()

@@ -1,6 +1,6 @@
-"""Paired tests between scorers: each against RAG-Zeval, or any two.
+"""Paired tests between scorers: RAG-Zeval against every other scorer, or any two scorers.
 
-Both scorers are looked at on the same instances, so what makes an instance hard for both cancels.
+Both scorers are compared on the same instances, so what makes an instance hard for both cancels out.
 """
 
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.statistics.bootstrap import columns_of, drawn, percentiles
 from rag_zeval.statistics.discriminative_power import holm, randomisation_p
 
-SAME = 0.01  # scores at most so far apart are the same score
-ROUNDING = 1e-12  # differences closer than this are the same
-ENOUGH = 20  # instances, or clusters of them, from which a bootstrap says something of chance
+SAME = 0.01  # scores at most this far apart count as the same
+ROUNDING = 1e-12  # allowance for rounding errors in differences
+ENOUGH = 20  # fewest instances, or clusters of them, for a bootstrap p-value
 KEYS = "benchmark metric scorer model minus_scorer minus_model difference ci_low ci_high n coverage p p_holm".split()
 
 
@@ -26,7 +26,7 @@ KEYS = "benchmark metric scorer model minus_scorer minus_model difference ci_low
 class PairedTest:
     """A difference between two scorers, its 95% interval, and the two-sided p-value of no difference.
 
-    p is None where too few instances say anything of chance.
+    p: None if there are too few instances for a p-value.
     """
 
     difference: float
@@ -35,14 +35,17 @@ class PairedTest:
 
 
 def paired_test(first: Metric, second: Metric, draws: int, seed: int) -> PairedTest | None:
-    """Test of `first` minus `second` on the instances both scored; None where a value is undefined.
+    """Test `first` minus `second` on the instances that both scored. Return None if a value is undefined.
 
-    The interval is the percentile one of bootstrap draws, the same for both. Means over instances (wins, ranks,
-    accuracy) are tested by exchanging the scorers at random on each of them, which holds for few instances too
-    (`randomisation_p`). A correlation or a rate over claims is tested by the bootstrap, from ENOUGH instances on:
-    p = (1 + #{|d* - d| >= |d|}) / (1 + draws), where d is the difference seen and d* that of a draw: draws about d
-    stand for what the difference would do about 0 if there were none. Draws in which a value is undefined count in
-    neither.
+    The interval is a percentile bootstrap with the same resamples for both. There are two kinds of p:
+    - For means over instances (wins, ranks, accuracy), the scorers are exchanged at random on each instance
+      (`randomisation_p`). This is valid for few instances too.
+    - For a correlation or a rate over claims, p comes from the bootstrap, if there are at least ENOUGH instances or
+      clusters.
+
+    The second is p = (1 + #{|d* - d| >= |d|}) / (1 + draws). Here d is the difference seen, and d* that of a draw. The
+    draws vary around d as the difference would vary around 0 if there were none. Draws in which a value is undefined
+    are not counted, neither above nor below.
 
     Sources: Smucker et al. 2007, A comparison of statistical significance tests for information retrieval evaluation;
     Efron and Tibshirani 1993, An Introduction to the Bootstrap, section 16.4 (the distribution moved to the null);
@@ -67,10 +70,10 @@ def paired_test(first: Metric, second: Metric, draws: int, seed: int) -> PairedT
 
 
 def comparison_rows(results: BenchResults) -> list[Row]:
-    """RAG-Zeval minus each other scorer and model, on each benchmark and metric; none where it has no scores.
+    """Return RAG-Zeval minus every other scorer and model, on each benchmark and metric.
 
-    Where RAG-Zeval judged by several models, the last one listed is compared with the rest. `p_holm`: Holm's p over
-    the tests of one benchmark and metric, which are one family.
+    Benchmarks without scores of RAG-Zeval have no rows. If RAG-Zeval judged with several models, the last one listed is
+    compared with the rest. p_holm: Holm's p over the tests of one benchmark and metric, which are one family.
     """
     families: dict[tuple[str, str], list[Row]] = {}
     for scorers in results.by_benchmark.values():
@@ -87,7 +90,10 @@ def comparison_rows(results: BenchResults) -> list[Row]:
 
 
 def pair_rows(results: BenchResults, first: ScorerTrials, second: ScorerTrials) -> list[Row]:
-    """`first` minus `second` on each metric that both have. An undefined difference is None; so is `p_holm` here."""
+    """Return `first` minus `second` on each metric that both have.
+
+    An undefined difference is None. `p_holm` is None here.
+    """
     rows = []
     for name in (name for name in first.metrics if name in second.metrics):
         ours, theirs = first.metrics[name], second.metrics[name]
@@ -110,10 +116,12 @@ def pair_rows(results: BenchResults, first: ScorerTrials, second: ScorerTrials) 
 
 
 def agreement_rows(results: BenchResults, first: ScorerTrials, second: ScorerTrials) -> list[Row]:
-    """How often two scorers agree, in their first trials: shares with 95% intervals, over instances of the benchmark.
+    """Return how often two scorers agree in their first trials, as shares with 95% intervals.
 
-    same_score: of the answers, those with scores at most SAME apart. same_ranking: of the examples, those that have
-    every two answers in the same order. What only one could score counts as different; what neither could is left out.
+    The intervals resample instances of the benchmark.
+    same_score: share of answers whose two scores are at most SAME apart.
+    same_ranking: share of examples in which both scorers put every two answers in the same order.
+    What only one could score counts as different. What neither could score is left out.
     """
     ours, theirs = (scorer.trials[0].scored for scorer in (first, second))
     both = [(ours[example.id], theirs[example.id]) for example in first.benchmark.examples if example.id in ours]
@@ -129,18 +137,21 @@ def agreement_rows(results: BenchResults, first: ScorerTrials, second: ScorerTri
     return rows
 
 
-Pairs = Sequence[tuple[float | None, float | None]]  # of each answer, the two scorers' scores
+Pairs = Sequence[tuple[float | None, float | None]]  # the two scorers' scores of each answer
 
 
 def _same_scores(answers: Pairs) -> tuple[int, int]:
-    """How many answers have the same score, of how many that one of the scorers could score."""
+    """Return how many answers have the same score, and how many at least one of the scorers could score."""
     scored = [(one, other) for one, other in answers if (one, other) != (None, None)]
     same = [one is not None and other is not None and abs(one - other) <= SAME + ROUNDING for one, other in scored]
     return sum(same), len(scored)
 
 
 def _same_rankings(answers: Pairs) -> tuple[int, int]:
-    """1 of 1, or 0 of 1 if two answers stand in another order; 0 of 0 if there is no order for either scorer."""
+    """Return (1, 1) if both scorers order all answers alike, and (0, 1) if not.
+
+    The second number is 0 if neither scorer gives any order.
+    """
     first, second = ([_order(*two) for two in combinations(side, 2)] for side in zip(*answers, strict=True))
     return int(first == second), int(any(order is not None for order in (*first, *second)))
 

@@ -1,4 +1,4 @@
-"""The paper's Figure 2: how a scorer's preferences spread for each preference of the annotators."""
+"""The paper's Figure 2: the distribution of a scorer's preferences for each label of the annotators."""
 
 import textwrap
 from typing import Any
@@ -13,18 +13,20 @@ from rag_zeval.statistics.weighted_correlations import Floats
 LABELS = {-2: "#a50f15", -1: "#e6846e", 0: "#8a8f98", 1: "#6aaed6", 2: "#08519c"}  # answer 1 better ... answer 2
 LEGEND = {-2: "−2: answer 1 much better", -1: "−1", 0: "0: equal", 1: "1", 2: "2: answer 2 much better"}
 X = np.linspace(-2.6, 2.6, 261)
-ROUNDING = 1e-9  # differences closer than this are the same
+ROUNDING = 1e-9  # values that differ by no more than this are the same
 COLUMNS = 3
-TITLE_WIDTH = 44  # characters in a line
+TITLE_WIDTH = 44  # characters per line
 
 
 def density_figure(results: BenchResults) -> Any | None:
-    """A panel for each scorer of the RAGChecker meta-evaluation, empty if it gave no scores; None if there is none.
+    """Draw a panel for each scorer of the RAGChecker meta-evaluation. Return None if there is no such scorer.
 
-    A panel has a kernel density (Gaussian, Scott's bandwidth) of the differences second minus first answer, moved onto
-    the labels' scale -2..2, for each label; every annotator's label and every trial is a row of its own. Differences
-    that are all the same for a label have no density: they are drawn as a line at their place. A triangle marks the
-    mean: a scorer that agrees with people has them in the order of the labels.
+    A panel has a kernel density for each label (Gaussian, Scott's bandwidth). It is of the score differences, second
+    answer minus first, rescaled to the labels' range -2..2. Every annotator's label and every trial is a row of its
+    own. If all differences for a label are the same, a line marks their place instead. A panel is empty if its scorer
+    gave no scores.
+
+    A triangle marks the mean of a label. If a scorer agrees with people, the triangles are in the order of the labels.
     """
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
@@ -64,7 +66,7 @@ def density_figure(results: BenchResults) -> Any | None:
 
 
 def _deltas_and_labels(scorer: ScorerTrials) -> tuple[Floats, Floats]:
-    """Differences and labels (rows,) over annotators and trials, where there is a score."""
+    """Return the differences and labels (rows,) of all annotators and trials, where there is a score."""
     assert isinstance(scorer.benchmark, RagcheckerMeta)
     labels = scorer.benchmark.labels
     deltas = np.array([np.repeat(scorer.benchmark.deltas(trial.scored), labels.shape[1]) for trial in scorer.trials])
@@ -75,10 +77,11 @@ def _deltas_and_labels(scorer: ScorerTrials) -> tuple[Floats, Floats]:
 def draw_density(
     ax: Any, values: Floats, x: Floats, colour: str, shade: float, label: str | None = None, width: float | None = None
 ) -> None:
-    """A kernel density at the places `x`, with the area below it; nothing for no values.
+    """Draw a kernel density at the positions `x`, with the area below it. Draw nothing if there are no values.
 
-    Values that are all the same have no density: they are a dotted line at their place. shade: opacity of the area, in
-    [0, 1]; label: in the legend; width: of the curve, in points, None for matplotlib's own.
+    Values that are all the same have no density, so a dotted line marks their place.
+    shade: opacity of the area, in [0, 1]. label: in the legend. width: of the curve, in points; None for matplotlib's
+    default.
     """
     from scipy.stats import gaussian_kde
 

@@ -1,4 +1,4 @@
-"""Pages and tables from `templates/`, here and in rag_zeval. A page is one file, without outside assets."""
+"""Pages and tables from the templates here and in rag_zeval. A page is one file without external assets."""
 
 import base64
 from collections.abc import Callable, Mapping
@@ -13,17 +13,20 @@ CSS_DPI = 96
 
 
 def fill(template: str, filters: Mapping[str, Callable[..., str]] | None = None, **values: Any) -> str:
-    """The text of a template; in HTML all values are escaped."""
+    """Fill in a template, and return its text. In HTML all values are escaped."""
     return shared.templates(TEMPLATES, shared.TEMPLATES, filters=filters).get_template(template).render(**values)
 
 
 def render(template: str, filters: Mapping[str, Callable[..., str]] | None = None, **values: Any) -> str:
-    """The page; a lone surrogate in a judge's text becomes a question mark."""
+    """Fill in the template of a page. A lone surrogate in a judge's text becomes a question mark."""
     return fill(template, filters, **values).encode("utf-8", "replace").decode("utf-8")
 
 
 def embedded(image: bytes) -> dict[str, Any]:
-    """A PNG drawn at DPI as a page holds it: `src` and the `width` at which its text has its size in points."""
-    pixels = int.from_bytes(image[16:20], "big")  # the width in a PNG's header
+    """Return a PNG, drawn at DPI, as a page embeds it: `src` and `width`.
+
+    At this width, in CSS pixels, its text has its size in points.
+    """
+    pixels = int.from_bytes(image[16:20], "big")  # the width, from the PNG's header
     source = f"data:image/png;base64,{base64.b64encode(image).decode()}"
     return {"src": source, "width": round(pixels / DPI * CSS_DPI)}

@@ -1,4 +1,4 @@
-"""The numbers of `published.yaml`: the paper's tables, and the published values beside our scorers."""
+"""The numbers of `published.yaml`: the paper's tables, and published values for our scorers."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,10 @@ SIGNIFICANT = "†"
 
 @dataclass(frozen=True, eq=False)
 class PrintedRow:
-    """A row of a table: `model` is None for a method without one; `values` by metric; `significant`: marked with †."""
+    """A row of one of the paper's tables.
+
+    model: None for a method without one. values: by metric. significant: whether the row is marked with †.
+    """
 
     table: int
     method: str
@@ -24,7 +27,7 @@ class PrintedRow:
 
 
 def printed_rows(table: int) -> Iterator[PrintedRow]:
-    """The rows of one of the tables 1 to 5 and 8, in the paper's order."""
+    """Yield the rows of one of the tables 1 to 5 and 8, in the paper's order."""
     for line in PRINTED[table]["rows"].splitlines():
         method, model, cells = (cell.strip() for cell in line.split("|"))
         numbers = [float(cell.rstrip(SIGNIFICANT)) for cell in cells.split()]

@@ -1,4 +1,4 @@
-"""From scored examples to the rows of summary.json."""
+"""The rows of summary.json, computed from the scored examples."""
 
 import math
 from typing import Any
@@ -10,7 +10,7 @@ from rag_zeval.files import Row
 from rag_zeval.statistics.bootstrap import interval, paired_interval
 
 HUMAN = "human"  # the scorer of rows that compare annotators with each other
-IN_PRINT = "published"  # and of values that others print
+IN_PRINT = "published"  # the scorer of rows with values that others published
 KEYS = (
     "benchmark scorer model metric value sd ci_low ci_high trials n coverage calls cached retries failures seconds "
     "prompt_tokens completion_tokens dollars published prompt_hash data_hash files minus"
@@ -18,13 +18,17 @@ KEYS = (
 
 
 def summary_rows(results: BenchResults) -> list[Row]:
-    """Rows by benchmark, scorer and metric: each model's, then "B minus A" of every later model and the first.
+    """Return rows by benchmark, scorer and metric: those of each model, then the differences between models.
 
-    Trials of one model are one row: the mean of their values, its interval, and `sd` over the trials. A difference is
-    taken on the instances both scored, and its interval from the same resamples for both. `n` counts instances that
-    have a score in at least one trial, `coverage` is the mean over trials of their share of all; costs are sums over
-    trials. What is not defined or not known is None; `minus` is A in "B minus A". Annotators come last, then
-    values that others print, whose `model` says whose they are and where.
+    A difference "B minus A" is that of a later model B and the first model A. The trials of a model are one row: the
+    mean of their values, its interval, and `sd` over the trials. A difference is computed on the instances that both
+    models scored. Its interval uses the same resamples for both.
+
+    n: instances that have a score in at least one trial. coverage: the mean over trials of their share of all
+    instances. Costs are sums over trials. minus: A in "B minus A". Undefined and unknown values are None.
+
+    The rows of a benchmark end with those about annotators, then published values. The `model` of a published value
+    says whose it is and where it was published.
     """
     rows: list[Row] = []
     for scorers in results.by_benchmark.values():

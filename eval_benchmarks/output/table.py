@@ -1,4 +1,4 @@
-"""A table: a title, heads and lines of cells; and tables with notes as Markdown, LaTeX, and in the terminal."""
+"""Tables, and how they are shown with notes: as Markdown, as LaTeX, and in the terminal."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from rich.text import Text
 
 from eval_benchmarks.output.page import fill
 
-TEXT_HEADS = {  # numbers are set to the right
+TEXT_HEADS = {  # these columns hold text; all others hold numbers and are right-aligned
     *"benchmark run method setting candidates scorer model metric minus".split(),
     "data set",
 }
 NONE = "-"
-FILE_WIDTH = 160  # characters, where the output is no terminal
+FILE_WIDTH = 160  # characters per line if the output is no terminal
 LATEX_ESCAPED = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -23,14 +23,14 @@ LATEX_ESCAPED = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    "[": "{[}",  # after a line's end it would open an option, as * would
+    "[": "{[}",  # after a line break, [ would begin an option of LaTeX, and so would *
     "*": "{*}",
 } | {mark: "\\" + mark for mark in "&%$#_{}"}
 
 
 @dataclass(frozen=True)
 class Table:
-    """A title, heads and lines of cells; columns of text stand before those of numbers."""
+    """A title, heads and lines of cells. Columns of text come before columns of numbers."""
 
     title: str
     heads: Sequence[str]
@@ -38,36 +38,36 @@ class Table:
 
     @property
     def text_columns(self) -> int:
-        """How many columns of text stand before the numbers."""
+        """How many columns of text come before the numbers."""
         return sum(head in TEXT_HEADS for head in self.heads)
 
 
 def open_console() -> Console:
-    """Standard output, at its own width or FILE_WIDTH."""
+    """Return a console on standard output, as wide as the terminal, or FILE_WIDTH if it is no terminal."""
     console = Console()
     return console if console.is_terminal else Console(width=FILE_WIDTH)
 
 
 def markdown(tables: Sequence[Table], notes: Sequence[str]) -> str:
-    """The tables, and the notes."""
+    """Return the tables and the notes as Markdown."""
     return fill("tables.md", tables=tables, notes=notes)
 
 
 def latex(tables: Sequence[Table], notes: Sequence[str]) -> str:
-    """To be put into a paper with \\input: a longtable with booktabs rules for each, heads repeated on each page.
+    """Return the tables and the notes as LaTeX, to be included in a paper with \\input.
 
-    The notes stand behind them as a list.
+    Each table is a longtable with booktabs rules, and repeats its heads on each page. The notes follow as a list.
     """
     return fill("tables.tex", {"latex": escape_latex}, tables=tables, notes=notes)
 
 
 def escape_latex(text: str) -> str:
-    """Text as LaTeX prints it, on one line."""
+    """Escape a text so that LaTeX prints it, and put it on one line."""
     return "".join(LATEX_ESCAPED.get(mark, mark) for mark in " ".join(text.split()))
 
 
 def show(console: Console, tables: Sequence[Table], notes: Sequence[str]) -> None:
-    """The same in the terminal."""
+    """Print the tables and the notes in the terminal."""
     for table in tables:
         shown = RichTable(title=Text(table.title), title_justify="left", box=SIMPLE, pad_edge=False)
         for i, head in enumerate(table.heads):
@@ -76,7 +76,7 @@ def show(console: Console, tables: Sequence[Table], notes: Sequence[str]) -> Non
             else:
                 shown.add_column(head, justify="right", no_wrap=True)
         for cells in table.lines:
-            shown.add_row(*map(Text, cells))  # Text: brackets in a name are no markup
+            shown.add_row(*map(Text, cells))  # Text, because brackets in a name are not markup
         console.print(shown)
     for note in notes:
         console.print(Text(note, style="yellow"), soft_wrap=True)

@@ -1,7 +1,7 @@
-"""Labelled claims and labelled answers as a benchmark: how well a scorer tells the supported from the unsupported.
+"""Labelled claims and answers as a benchmark: how well a scorer tells supported from unsupported texts.
 
-Texts about one document are judged by one call, up to `Description.per_call` of them, and are drawn together in every
-interval. A score of at least the threshold says "supported".
+One call judges up to `Description.per_call` texts about the same document. Intervals resample whole documents. A score
+of at least the threshold says "supported".
 """
 
 import itertools
@@ -34,9 +34,9 @@ from rag_zeval.statistics.classification import (
 )
 from rag_zeval.statistics.weighted_correlations import Floats
 
-# The metrics, by the names that result files and tables give them.
+# The names of the metrics in result files and tables.
 THRESHOLD = 0.5
-TUNED = "_tuned"  # behind the name of a metric: at the threshold found on the dev part
+TUNED = "_tuned"  # suffix of a metric's name: at the tuned threshold
 MACRO, POOLED = "macro", "pooled"
 BY_THRESHOLD: dict[str, Formula] = {"balanced_accuracy": balanced_accuracy, "f1_unsupported": f1_unsupported}
 AUROC = "auroc"
@@ -45,20 +45,24 @@ OF_SPANS: dict[str, Formula] = {"span_f1": f1, "span_precision": precision, "spa
 
 @dataclass(frozen=True)
 class JudgedText:
-    """A text's score, and its claims if they were read."""
+    """A text's score, and its claims.
+
+    value: None if there is no score. claims: None if the scorer writes none, or if they could not be read.
+    """
 
     value: float | None = None
     claims: list[Claim] | None = None
 
 
-JudgedTexts = Mapping[tuple[str, int], JudgedText]  # by example, and place among its answers
+JudgedTexts = Mapping[tuple[str, int], JudgedText]  # by example id, and position among its answers
 
 
 class Split:
-    """The texts of a test or dev part in the order in which they are judged: `texts` and the columns (texts,).
+    """The texts of a test or dev part, in the order in which they are judged.
 
-    places: the example of a text, and its place there. documents: numbers of documents. A document's texts are dealt
-    evenly to as few calls as hold them, an example each.
+    places: for each text its example, and its position there. documents, data_sets: (texts,), the number of each text's
+    document, and the name of its data set.
+    A document's texts are spread evenly over as few calls as can hold them. Each call is an example.
     """
 
     def __init__(self, texts: Sequence[LabelledText], prefix: str, per_call: int):
@@ -80,17 +84,17 @@ class Split:
         self.data_sets = np.array([text.document.data_set for text in self.texts], dtype=object)
 
     def supported(self, reading: int) -> Floats:
-        """1, 0, or NaN for a text that the reading leaves out."""
+        """Return for each text 1 or 0 (texts,); NaN if the reading leaves it out."""
         labels = (text.supported[reading] for text in self.texts)
         return np.array([math.nan if label is None else float(label) for label in labels])
 
     def values(self, judged: JudgedTexts) -> Floats:
-        """The scores; NaN where there is none."""
+        """Return the scores (texts,); NaN where there is none."""
         found = (judged.get(place, JudgedText()).value for place in self.places)
         return np.array([math.nan if value is None else value for value in found])
 
     def overlaps(self, judged: JudgedTexts, reading: int) -> Floats:
-        """(texts, 3) of `spans.overlap`; NaN where the text has no spans, or no claims were read."""
+        """Return (texts, 3) of `spans.overlap`; NaN if the text has no spans, or if its claims were not read."""
         counts = np.full((len(self.texts), 3), math.nan)
         for at, (text, place) in enumerate(zip(self.texts, self.places, strict=True)):
             claims = judged.get(place, JudgedText()).claims
@@ -101,25 +105,30 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class MetricColumn:
-    """A metric of texts. statistic: over the texts chosen; scored: which of all texts have a value."""
+    """A metric of texts.
+
+    statistic: makes the statistic over the chosen texts. scored: (texts,), which of all texts have a value.
+    """
 
     name: str
     statistic: Callable[[Mask], Statistic]
     scored: Mask
 
     def metric(self, place: str, rows: Mask) -> Metric:
-        """Of these texts alone."""
+        """Return the metric over these texts alone. place: the beginning of its name."""
         return Metric(f"{place}{self.name}", self.statistic(rows), self.scored[rows])
 
 
 class Labelled(Benchmark):
-    """Labelled texts of a test part, and of a dev part if the set has one.
+    """The labelled texts of a test part, and of a dev part if the set has one.
 
-    Metrics, each named `[READING:][DATA SET/]METRIC`, with `macro/` and `pooled/` for the averages over data sets:
-    balanced_accuracy and f1_unsupported at THRESHOLD and, with TUNED behind, at the threshold of the best balanced
-    accuracy on the dev part of the data set; auroc; and where the set has spans and the scorer writes claims, span_f1,
-    span_precision and span_recall by characters. Without a dev part the documents are dealt to two halves in turn, and
-    the threshold of each half is that of the other.
+    Metrics are named `[READING:][DATA SET/]METRIC`, with `macro/` and `pooled/` for the averages over data sets:
+    balanced_accuracy, f1_unsupported: at THRESHOLD, and with the suffix TUNED at a tuned threshold.
+    auroc: without a threshold.
+    span_f1, span_precision, span_recall: by characters, if the set has spans and the scorer writes claims.
+
+    The tuned threshold is that of the best balanced accuracy on the dev part of the data set. Without a dev part, the
+    documents are dealt to two halves in turn, and each half gets the threshold of the other.
     """
 
     absolute = True
@@ -136,7 +145,7 @@ class Labelled(Benchmark):
         self.about = tuple(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        """What a reader of the tables needs: the labels, their numbers, and where thresholds come from."""
+        """Yield what a reader of the tables needs: the labels, their numbers, and how thresholds are tuned."""
         for number, reading in enumerate(self._description.readings):
             labels = self.test.supported(number)
             counts = f"{int(np.nansum(labels == 1))} supported and {int(np.nansum(labels == 0))} unsupported"
@@ -151,7 +160,7 @@ class Labelled(Benchmark):
         yield f"{self.name}: intervals resample whole documents; thresholds are tuned {tuned}"
 
     def scores(self, scored: Mapping[str, Scored]) -> Floats:
-        """(texts,) of the test part; NaN where there is none."""
+        """Return the scores (texts,) of the test part; NaN where there is none."""
         return self.test.values(_read_once(scored))
 
     def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
@@ -161,7 +170,7 @@ class Labelled(Benchmark):
             prefix = f"{reading.name}:" if reading.name else ""
             counted = ~np.isnan(self.test.supported(number))
             of_names = [self._averaged(prefix, column, counted) for column in self._columns(judged, number)]
-            # the metrics of a data set one after the other: they share their draws
+            # all metrics of a data set together, because they share their draws
             metrics += itertools.chain.from_iterable(zip(*of_names, strict=True))
         return metrics
 
@@ -185,7 +194,10 @@ class Labelled(Benchmark):
                 yield of_sums(name, overlaps, formula, ~np.isnan(overlaps[:, 0]))
 
     def _averaged(self, prefix: str, column: MetricColumn, counted: Mask) -> Iterator[Metric]:
-        """A metric's averages over data sets, then of each; where there is one data set, of that alone."""
+        """Yield a metric's averages over data sets, then its value for each data set.
+
+        A set that has one data set, and whose description names no averages, gets only one value.
+        """
         data_sets = self.test.data_sets
         own = {name: counted & (data_sets == name) for name in sorted({*data_sets[counted]})}
         if len(own) < 2 and not self._description.averages:
@@ -201,7 +213,10 @@ class Labelled(Benchmark):
             yield column.metric(f"{prefix}{name}/", of_set)
 
     def _tuned(self, judged: JudgedTexts, reading: int) -> Floats:
-        """Whether each text of the test part is supported at its data set's threshold; NaN where that is not known."""
+        """Return which texts of the test part reach the tuned threshold of their data set (texts,): 1 or 0.
+
+        NaN where the score or the threshold is missing.
+        """
         test = self.test.values(judged)
         says = np.full(len(test), math.nan)
         for split, tuned_on, applied_to in self._tuning():
@@ -214,7 +229,7 @@ class Labelled(Benchmark):
         return says
 
     def _tuning(self) -> Iterator[tuple[Split, Mask, Mask]]:
-        """The texts of a split by which a threshold is chosen, and those of the test part that it is for."""
+        """Yield a split, which of its texts a threshold is tuned on, and which texts of the test part it is for."""
         for name in {*self.test.data_sets}:
             of_set = self.test.data_sets == name
             if self.dev.texts:
@@ -227,7 +242,10 @@ class Labelled(Benchmark):
 
 
 def _read_once(scored: Mapping[str, Scored]) -> JudgedTexts:
-    """What a trial's rows say of each text: a row is read from its file whenever it is looked at."""
+    """Return what a trial's rows say about each text.
+
+    Every access to a row reads it from its file, so it is read only once here.
+    """
     judged = {}
     for row in scored.values():
         candidates = row.parts.get("trajectory") or [None] * len(row.scores)
@@ -240,7 +258,7 @@ def _read_once(scored: Mapping[str, Scored]) -> JudgedTexts:
 
 
 def load(name: str, settings: RunSettings) -> tuple[Labelled | None, list[str]]:
-    """The benchmark, if its data are there, and a line for what is missing or left out."""
+    """Load the benchmark (None if its data are missing), with a line for everything missing or left out."""
     description, data_dir = read_description(name), Path(settings.data_dir)
     needed = [description.test.files, *([description.sources] if description.sources else [])]
     if absent := [pattern for pattern in needed if not any(data_dir.glob(pattern))]:

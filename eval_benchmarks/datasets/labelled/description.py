@@ -1,6 +1,6 @@
-"""A set of labelled texts, as a small file describes it: where its data are, its columns, which rows count.
+"""The description of a set of labelled texts: where its data are, its columns, and which rows count.
 
-Those of this folder are `sets/NAME.yaml`; any other file of that form can be named by its path, as
+The descriptions of this folder are `sets/NAME.yaml`. Any other file of that form can be named by its path, as in
 `benchmarks=[my-set.yaml]`. Its data are read from `data_dir`.
 """
 
@@ -21,7 +21,7 @@ from rag_zeval.yaml_file import read_yaml
 
 SETS = Path(__file__).parent / "sets"
 SUFFIX = ".yaml"
-# Texts judged by one call. Claims are short; of answers as many as the judge is trained on (the paper's curriculum).
+# Most texts in one call. Claims are short. Answers: as many as the judge is trained on (the paper's curriculum).
 PER_CALL = {"claims": len(LETTERS), "answers": 4}
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 
@@ -29,9 +29,9 @@ Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 class DataFile(Described):
     """A file that `make data` downloads: where it goes in `data_dir`, and where it comes from.
 
-    server: key under `download` in configs/bench.yaml. licence: None is that of the set it belongs to. If its sha256 is
-    not known: how many rows it must have, and their fields. form: of what comes; JSON lines are kept, except for qrels,
-    which stay as they are.
+    server: a key under `download` in configs/bench.yaml. licence: None means that of its set.
+    sha256: None if unknown. Then rows and fields say what the file must have, and form is that of the download. Its
+    content is stored as JSON lines, except for qrels, which stay as they are.
     """
 
     path: Text
@@ -45,10 +45,11 @@ class DataFile(Described):
 
 
 class SplitFiles(Described):
-    """Rows of files (a pattern under `data_dir`; JSONL, CSV, TSV or Parquet).
+    """The rows of a part of a set.
 
-    part: values by which rows belong to this part; where: values that they must have to count. documents: how many of
-    each data set count, the first ones; None: all. rows: how many there are said to be, for plans without the data.
+    files: a pattern under `data_dir` (JSONL, CSV, TSV or Parquet). part: values by which rows belong to this part.
+    where: values that they must have to count. documents: how many of each data set count, the first ones; None means
+    all. rows: their number, for a dry run without the data.
     """
 
     files: Text
@@ -59,7 +60,10 @@ class SplitFiles(Described):
 
 
 class Columns(Described):
-    """The columns of a row with its label. `document` may hold a text or a list of texts."""
+    """The names of the columns of a row with a label.
+
+    Except for the label, a column may hold a text or a list of texts.
+    """
 
     document: Text
     text: Text
@@ -69,9 +73,10 @@ class Columns(Described):
 
 
 class Reading(Described):
-    """A way to read the labels: which of them say that a text is supported. One whose label is not named is left out.
+    """A way to read the labels: which of them say that a text is supported.
 
-    ignored: marks of spans that do not count. `says` tells it to the reader of the tables.
+    labels: a label that is not named leaves its text out. ignored: marks of spans that do not count. says: explains the
+    reading to readers of the tables.
     """
 
     says: Text
@@ -83,10 +88,12 @@ class Reading(Described):
 class Description(Described):
     """A set of labelled claims or answers.
 
-    texts: what is judged; get: how its data are got, where `make data` does not do it. question: of all texts;
-    questions: of those of a data set. sources: the file with the documents, in RAGTruth's layout, where an answer's
-    label is its spans; any other set has `columns`. dev: the part that thresholds are tuned on.
-    averages: over its data sets: macro, the mean of theirs; pooled, over all texts together.
+    texts: what is judged. get: how people get the data if `make data` does not download them.
+    question: of all texts. questions: of those of a data set, by its name.
+    sources: the file with the documents, in RAGTruth's layout, in which the label of an answer is its spans. Any other
+    set has `columns`.
+    dev: the part that thresholds are tuned on.
+    averages: over its data sets. macro is the mean of their values; pooled is the value over all texts together.
     """
 
     texts: Literal["claims", "answers"]
@@ -122,14 +129,14 @@ class Description(Described):
 
 
 def set_names() -> list[str]:
-    """Of the sets in this folder."""
+    """Return the names of the sets in this folder, in alphabetical order."""
     return sorted(path.stem for path in SETS.glob(f"*{SUFFIX}"))
 
 
 def read_description(name: str) -> Description:
-    """The description of a set of this folder, or in the file of that path.
+    """Read the description of a set in this folder, or of the set in the file of that path.
 
-    Raises InputError naming the file and the key for what is no description.
+    Raises InputError, naming the file and the key, if it is not a valid description.
     """
     return _read(Path(name) if name.endswith(SUFFIX) else SETS / f"{name}{SUFFIX}")
 
@@ -142,5 +149,5 @@ def _read(path: Path) -> Description:
 
 
 def descriptions() -> Iterator[tuple[str, Description]]:
-    """Those of this folder, by name."""
+    """Return the names and descriptions of the sets in this folder."""
     return ((name, read_description(name)) for name in set_names())

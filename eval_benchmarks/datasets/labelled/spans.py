@@ -1,9 +1,9 @@
-"""Where the claims of a judge stand in the answer they were taken from, and which characters it calls unsupported.
+"""Which characters of an answer a judge calls unsupported, found from its claims.
 
-A judge writes its claims anew, as sentences of their own. A claim belongs to the sentence of the answer with which it
-shares most content words; one that shares none belongs to no sentence. The words of a sentence that stand in one of its
-unsupported claims and in none of its supported ones are unsupported; where there are none such, all words of its
-unsupported claims are. Function words and marks between two unsupported words belong to them.
+A judge writes its claims in its own words. A claim belongs to the sentence of the answer with which it shares most
+content words; one that shares none belongs to no sentence. A word of a sentence is unsupported if it is in one of the
+sentence's unsupported claims and in none of its supported ones. If there is no such word, all words in its unsupported
+claims are unsupported. Function words and marks between two unsupported words belong to them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,12 +12,15 @@ from rag_zeval.judge.words import WORD
 from rag_zeval.scorers.sentences import sentence_spans
 from rag_zeval.scorers.word_rule import content_words
 
-Spans = tuple[tuple[int, int], ...]  # characters of a text, from and up to
+Spans = tuple[tuple[int, int], ...]  # (start, end) in characters of a text; the end is exclusive
 Claim = tuple[str, bool]  # its text, and whether it is supported
 
 
 def unsupported_spans(answer: str, claims: Sequence[Claim]) -> Spans:
-    """The characters of an answer that claims call unsupported, from and up to; in order, none touching another."""
+    """Return the characters of an answer that its claims call unsupported.
+
+    The spans are in order, and none touches another.
+    """
     sentences = [(start, end, content_words(answer[start:end])) for start, end in sentence_spans(answer)]
     of_sentence: dict[int, tuple[set[str], set[str]]] = {}  # words of its supported claims, and of the others
     for text, supported in claims:
@@ -34,7 +37,7 @@ def unsupported_spans(answer: str, claims: Sequence[Claim]) -> Spans:
 
 
 def _runs(sentence: str, marked: Iterable[str]) -> list[tuple[int, int]]:
-    """Where marked words stand in a row, with function words and marks between them."""
+    """Return the spans of marked words in a row, with the function words and marks between them."""
     marked, runs, ended = set(marked), [], True
     for word in WORD.finditer(sentence):
         key = next(iter(content_words(word[0])), None)
@@ -50,6 +53,6 @@ def _runs(sentence: str, marked: Iterable[str]) -> list[tuple[int, int]]:
 
 
 def overlap(found: Spans, there: Spans) -> tuple[int, int, int]:
-    """Characters that are in both, in what is found, and in what is there; each counts once."""
+    """Return how many characters are in both, in `found`, and in `there`. Each counts once."""
     first, second = ({at for start, end in spans for at in range(start, end)} for spans in (found, there))
     return len(first & second), len(first), len(second)

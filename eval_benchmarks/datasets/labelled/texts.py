@@ -1,4 +1,4 @@
-"""Labelled texts out of files: tables with a label in each row, or RAGTruth's answers with spans and their sources."""
+"""Labelled texts from files: tables with a label in each row, or RAGTruth's answers with spans and their sources."""
 
 import json
 from collections import Counter
@@ -12,7 +12,7 @@ from rag_zeval.cases.reading import read_rows
 from rag_zeval.errors import InputError
 from rag_zeval.files import FieldTypes, Row, check_fields, locate
 
-QA = "QA"  # the task of RAGTruth whose source holds a question
+QA = "QA"  # the task of RAGTruth whose sources hold a question
 ANSWER_FIELDS: FieldTypes = {"source_id": str, "response": str, "labels": list}
 SOURCE_FIELDS: FieldTypes = {"source_id": str, "task_type": str, "source_info": (str, dict)}
 SPAN_FIELDS: FieldTypes = {"start": int, "end": int}
@@ -20,7 +20,10 @@ SPAN_FIELDS: FieldTypes = {"start": int, "end": int}
 
 @dataclass(frozen=True)
 class Document:
-    """What a text is to be supported by, and the question it answers ("" if there is none); a part of a data set."""
+    """What a text must be supported by, and the question that the text answers ("" if there is none).
+
+    data_set: the part of the set that it belongs to.
+    """
 
     data_set: str
     question: str
@@ -29,8 +32,11 @@ class Document:
 
 @dataclass(frozen=True)
 class LabelledText:
-    """A claim or an answer. For each reading of the labels: whether it is supported (None: it is left out), and the
-    spans that are not (None where the set has none)."""
+    """A claim or an answer, with its label in each reading.
+
+    supported: for each reading whether it is supported; None if the reading leaves it out. spans: for each reading the
+    unsupported spans; None if the set has none.
+    """
 
     document: Document
     text: str
@@ -40,22 +46,25 @@ class LabelledText:
 
 @dataclass(frozen=True)
 class SplitTexts:
-    """The texts of a part that count, and how many rows were left out, by the reason."""
+    """The texts of a part that count.
+
+    left_out: how many rows were left out, by the reason.
+    """
 
     texts: list[LabelledText]
     left_out: Mapping[str, int]
 
 
 def find_files(data_dir: Path, split: SplitFiles) -> list[Path]:
-    """The files of a part that are there."""
+    """Return the files of a part that exist."""
     return sorted(path for path in data_dir.glob(split.files) if path.is_file())
 
 
 def read_split(description: Description, split: SplitFiles, data_dir: Path) -> SplitTexts:
-    """The texts of a part, in the order of its files.
+    """Read the texts of a part, in the order of its files.
 
-    A document that many rows repeat is held once. Raises InputError naming file, line and field for a row that does not
-    fit, and where no row counts.
+    A document that many rows repeat is kept in memory once. Raises InputError, naming file, line and field, for a row
+    that does not fit. Also raises it if no row counts.
     """
     left_out: Counter[str] = Counter()
     texts: list[LabelledText] = []
@@ -103,7 +112,7 @@ def _labelled(description: Description, columns: Columns, row: Row) -> LabelledT
 
 
 def _text(row: Row, name: str) -> str:
-    """A field that holds a text, or a list of texts."""
+    """Return the text of a field. A list of texts is joined by spaces."""
     check_fields(row, {name: (str, list)})
     value = row[name]
     if isinstance(value, list):
@@ -115,7 +124,7 @@ def _text(row: Row, name: str) -> str:
 
 
 def _label(row: Row, name: str, readings: Sequence[Reading]) -> str:
-    """Raises InputError for a label that no reading knows: it would be left out in silence."""
+    """Return a row's label. Raises InputError if no reading knows it, because it would be left out silently."""
     check_fields(row, {name: (str, int, bool)})
     label = str(row[name])
     known = dict.fromkeys(known for reading in readings for known in reading.labels)
@@ -125,7 +134,10 @@ def _label(row: Row, name: str, readings: Sequence[Reading]) -> str:
 
 
 def _sources(path: Path) -> dict[str, Document]:
-    """RAGTruth's documents by id: its passages, its text, or its data as JSON, with the question if there is one."""
+    """Read RAGTruth's documents by id, with the question if there is one.
+
+    The text of a document is its passages, its text, or its data as JSON.
+    """
     sources: dict[str, Document] = {}
     for place, row in read_rows(path):
         with locate(place):
