@@ -195,18 +195,20 @@ def write_result(path: Path, row: Row) -> None:
 def read_result(path: Path) -> ArmResult:
     """Read a result file. Raise InputError if it is not one."""
     row = read_json(path)
-    try:
-        with locate(path):
+    with locate(path):
+        try:
             check_fields(row, RESULT)
-        data = {benchmark: of["data_hash"] for benchmark, of in row["benchmarks"].items()}
-        metrics = {
-            benchmark: {name: read_metric(name, values) for name, values in of["metrics"].items()}
-            for benchmark, of in row["benchmarks"].items()
-        }
-        curves = {name: np.array(values, dtype=float) for name, values in row["curves"].items()}  # null becomes NaN
-        return ArmResult(row, data, metrics, curves)
-    except (TypeError, ValueError) as error:  # a ratio that does not have two numbers
-        raise InputError(f"{path}: is not a result file: {type(error).__name__}: {error}") from error
+            data = {benchmark: of["data_hash"] for benchmark, of in row["benchmarks"].items()}
+            metrics = {
+                benchmark: {name: read_metric(name, values) for name, values in of["metrics"].items()}
+                for benchmark, of in row["benchmarks"].items()
+            }
+            curves = {name: np.array(values, dtype=float) for name, values in row["curves"].items()}  # null becomes NaN
+        except InputError:
+            raise
+        except (TypeError, ValueError) as error:  # a ratio that does not have two numbers
+            raise InputError(f"is not a result file: {type(error).__name__}: {error}") from error
+    return ArmResult(row, data, metrics, curves)
 
 
 def read_metric(name: str, values: Any) -> Metric:

@@ -28,11 +28,14 @@ def mixing_table(logits: Path, probabilities: Path) -> Table:
     """Return a table with a line for each alpha, with 95% intervals.
 
     Its columns: n, the share of answers that differ, how right both runs are, and the paired difference (probabilities
-    minus logits). Raises InputError if a folder is not such a run, or if the two runs answer different questions.
+    minus logits). Raises InputError if a folder is not such a run, or if the two runs have different
+    questions or values of alpha.
     """
     first, second = (_read(run, mixing) for run, mixing in ((logits, "logits"), (probabilities, "probabilities")))
     if first.keys() != second.keys():
         raise InputError(f"{probabilities}: does not answer the same questions as {logits}")
+    if any(answers.keys() != second[id_].keys() for id_, answers in first.items()):
+        raise InputError(f"{probabilities}: does not have the same values of alpha as {logits}")
     lines = []
     for alpha in sorted({alpha for answers in first.values() for alpha in answers}, reverse=True):
         pairs = [(answers[alpha], second[id_][alpha]) for id_, answers in first.items()]

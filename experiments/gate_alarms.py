@@ -70,13 +70,12 @@ RELEASES = (
 def errors(random: np.random.Generator) -> Floats:
     """Simulate two trials of a judge on each answer, and return the errors, (2 * POOL,).
 
-    An error is the difference of a trial from the mean of both, times sqrt(2), because two trials vary less around
-    their own mean. All errors are divided by their standard deviation.
+    An error is the difference of one trial from the other, divided by the standard deviation of all errors.
     """
     claims = random.integers(*CLAIMS, POOL)
     held = random.binomial(claims, SUPPORTED)
     trials = [(random.binomial(held, 1 - FLIPPED) + random.binomial(claims - held, FLIPPED)) / claims for _ in range(2)]
-    apart = (trials[0] - trials[1]) / np.sqrt(2)
+    apart = trials[0] - trials[1]
     both = np.concatenate([apart, -apart])
     return both / both.std()
 

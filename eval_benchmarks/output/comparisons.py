@@ -124,7 +124,8 @@ def agreement_rows(results: BenchResults, first: ScorerTrials, second: ScorerTri
     What only one could score counts as different. What neither could score is left out.
     """
     ours, theirs = (scorer.trials[0].scored for scorer in (first, second))
-    both = [(ours[example.id], theirs[example.id]) for example in first.benchmark.examples if example.id in ours]
+    ids = [example.id for example in first.benchmark.examples if example.id in ours and example.id in theirs]
+    both = [(ours[id_], theirs[id_]) for id_ in ids]
     rows = []
     for name, count in (("same_score", _same_scores), ("same_ranking", _same_rankings)):
         counts = [count([*zip(one.values, other.values, strict=True)]) for one, other in both]

@@ -218,6 +218,6 @@ def first_steps(scene: Scene) -> None:
     seconds = max(data["timing_s/step"] for step, data in read_run(out_dir).items() if step > 1)
     if total := steps_of(settings):
         hours = total * seconds / 3600
-        print(f"{seconds:.0f} s for the last step: at its pace {total} steps take {hours:.1f} hours")
+        print(f"{seconds:.0f} s for the slowest step after the first: at its pace {total} steps take {hours:.1f} hours")
     for part in ("checkpoints", "model"):  # over 100 GB for 7B, and not needed
         shutil.rmtree(out_dir / part, ignore_errors=True)

@@ -141,7 +141,11 @@ def of_bench(bench: Path) -> list[BeforeAndAfter]:
             for model in (models[0], models[-1])
         ]
         if all(of_both):
-            comparisons.append(BeforeAndAfter(name, *map(_of_trials, of_both)))
+            before, after = map(_of_trials, of_both)
+            if before.replies and after.replies:
+                comparisons.append(BeforeAndAfter(name, before, after))
+    if not comparisons:
+        raise InputError(f"{bench}: no data set has replies of rag_zeval with two models")
     return comparisons
 
 

@@ -1,8 +1,4 @@
-"""RAG-Zeval as a metric of DeepEval.
-
-The reference is the test case's retrieval context, or its expected output if there is none. Without a score, the
-metric raises ValueError.
-"""
+"""RAG-Zeval as a metric of DeepEval: the reference is the retrieval context, or else the expected output."""
 
 from typing import Any
 
@@ -21,6 +17,7 @@ class RagZevalMetric(BaseMetric):  # type: ignore[misc]
         return score
 
     async def a_measure(self, test_case: Any, *args: Any, **kwargs: Any) -> float:
+        self.score = self.reason = None  # those of the test case before
         reference = "\n\n".join(test_case.retrieval_context or [test_case.expected_output or ""])
         found = await self.judge.aevaluate(test_case.input, reference, [test_case.actual_output])
         if found.trajectory is None or found.scores[0] is None:
@@ -30,4 +27,4 @@ class RagZevalMetric(BaseMetric):  # type: ignore[misc]
         return self.score
 
     def is_successful(self) -> bool:
-        return bool(self.score >= self.threshold)
+        return self.score is not None and self.score >= self.threshold

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 from rag_zeval.results import Judged
@@ -21,5 +21,6 @@ def log_results(judged: Sequence[Judged], run: Any) -> None:
         for name, value in {**values, "coverage": column.coverage}.items():
             run.summary[f"{column.metric}/{column.system}/{name}"] = value
     rows = [{**asdict(one), "claims": json.dumps(one.claims)} for one in judged]
-    table = wandb.Table(columns=list(rows[0]), data=[list(row.values()) for row in rows])
+    columns: list[Any] = [field.name for field in fields(Judged)]
+    table = wandb.Table(columns=columns, data=[list(row.values()) for row in rows])
     run.log({"answers": table})

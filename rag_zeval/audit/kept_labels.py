@@ -131,9 +131,7 @@ def keep(path: Path, items: Sequence[Item], unit: str, labels: Mapping[str, Labe
         raise InputError(f"{path}: holds labels of {kept.draws[0]['unit']}s, not of {unit}s: name another file")
     keys = dict(zip((item.id for item in items), text_keys(items), strict=True))
     strata = {name: [keys[item.id] for item in of_stratum] for name, of_stratum in strata_of(items).items()}
-    same = content_hash(unit, strata)
-    fresh = {name: [key for key in texts if key not in kept.places] for name, texts in strata.items()}
-    fresh = {name: texts for name, texts in fresh.items() if texts}
+    own, fresh = _draws_of(strata, unit, kept.draws)
     draws = [*kept.draws]
     if any(keys[id_] not in kept.places for id_ in labels):
         draws.append({"draw": content_hash(unit, fresh), "unit": unit, "strata": fresh})
@@ -142,7 +140,7 @@ def keep(path: Path, items: Sequence[Item], unit: str, labels: Mapping[str, Labe
     for item in items:
         if (label := labels.get(item.id)) is not None:
             text, told = keys[item.id], {"question": item.question, unit: asked_about(item)}
-            if text in kept.places and text not in kept.by_text and kept.places[text][0] != same:
+            if text in kept.places and text not in kept.by_text and kept.places[text][0] not in own:
                 outside += 1
                 continue
             row = {"text": text, "person": person, "label": label.text, "note": label.note, **told}
@@ -151,6 +149,24 @@ def keep(path: Path, items: Sequence[Item], unit: str, labels: Mapping[str, Labe
     found = KeptLabels(draws, list(rows.values()))
     write_chunks(path, map(json_line, [*found.draws, *found.labels]))
     return Added(found, len(rows) - before, replaced, outside)
+
+
+def _draws_of(
+    strata: Mapping[str, list[str]], unit: str, draws: Sequence[Row]
+) -> tuple[set[str], dict[str, list[str]]]:
+    """Return the ids of the draws that were made from these texts, and the texts that are in no draw.
+
+    strata: the texts by stratum. A draw holds only texts that no earlier draw has.
+    """
+    own: set[str] = set()
+    left = {name: texts for name, texts in strata.items() if texts}
+    for one in draws:
+        if content_hash(unit, left) == one["draw"]:
+            own.add(one["draw"])
+        drawn = {text for texts in one["strata"].values() for text in texts}
+        fewer = {name: [text for text in texts if text not in drawn] for name, texts in left.items()}
+        left = {name: texts for name, texts in fewer.items() if texts}
+    return own, left
 
 
 @dataclass(frozen=True)

@@ -126,12 +126,12 @@ def _chunk(item: Any) -> tuple[str | None, str | None]:
 
 
 def _items(value: Any) -> Sequence[Any]:
-    """Return the items of a list, or of a text that prints one. Any other text or object is the only item."""
+    """Return the items of a list, or of a text that prints one. Any other text, number or object is the only item."""
     if isinstance(value, str):
         value = printed(value)
     if is_nothing(value):
         return ()
-    if isinstance(value, (str, Mapping)):
+    if isinstance(value, (str, Mapping, int, float)):
         return (value,)
     if isinstance(value, Set):
         return sorted(value, key=str)  # a set has no order of its own

@@ -37,7 +37,7 @@ def keep_labels(
     found = keep(labels, items, plan.unit, read_labels(sheet, plan), person)
     print(f"{labels}: {len(found.kept.labels)} labels; {found.new} new, {found.replaced} changed")
     if found.outside:
-        print(f"not kept: {found.outside} rows whose texts an earlier sheet could have drawn, and did not")
+        print(f"not kept: {found.outside} rows whose texts belong to an earlier sheet, in which nobody labelled them")
     disputed = found.kept.disputed()
     rows = [
         (item.id, asked_about(item), "; ".join(f"{name}: {one.text}" for name, one in disputed[text].items()))

@@ -129,7 +129,8 @@ def _systems(specs: Sequence[str]) -> Mapping[str, Mapping[str, Runs]]:
         }
     sides = read_sides(specs)
     metrics = shared_metrics(sides)
-    return {ALL_FILES: {metric: _by_question([side.judged[metric] for side in sides]) for metric in metrics}}
+    name = ALL_FILES if len(specs) > 1 else system
+    return {name: {metric: _by_question([side.judged[metric] for side in sides]) for metric in metrics}}
 
 
 def _by_question(files: Sequence[Mapping[str, Judged]]) -> Runs:

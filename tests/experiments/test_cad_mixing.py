@@ -44,3 +44,6 @@ def test_answers_that_differ_and_gold_answers_are_counted_by_alpha(tmp_path: Pat
     other = write_run(tmp_path / "c", "probabilities", {0: ["yes"]})
     with pytest.raises(InputError, match="does not answer the same questions"):
         mixing_table(first, other)
+    other = write_run(tmp_path / "d", "probabilities", {0: ["yes"] * 4})
+    with pytest.raises(InputError, match="does not have the same values of alpha"):
+        mixing_table(first, other)

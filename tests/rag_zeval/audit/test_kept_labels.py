@@ -86,6 +86,9 @@ def test_new_texts_are_counted_and_drawn_apart(tmp_path: Path) -> None:
     assert len(reuse(read_kept(path), changed, None, 0, 0).labels) == 32 - gone
     fresh = [item for item, _ in draw(changed, 80, 5) if int(item.case) >= 50 and item.id not in found.labels]
     assert keep(path, changed, "answer", {item.id: NO for item in fresh}, "ann").outside == len(fresh) > 0
+    later = next(item for item in changed[:50] if item not in new)  # of the same sheet, labelled another day
+    added = keep(path, changed, "answer", {later.id: NO}, "ann")
+    assert (added.new, added.outside, len(added.kept.draws)) == (1, 0, 2)
 
 
 def test_more_rows_of_the_same_draw_are_kept_and_equal_texts_are_several(tmp_path: Path) -> None:

@@ -87,6 +87,7 @@ def test_numbers_and_ids_are_texts() -> None:
     assert [as_text(value) for value in (1967, 1.5, True, "007")] == ["1967", "1.5", "True", "007"]
     assert [as_id(value) for value in (7.0, 7, "007", "7.0")] == ["7", "7", "007", "7.0"]
     assert as_ids("['a' 'b']") == ("a", "b") and as_ids("[1, 2]") == ("1", "2") and as_ids("d1") == ("d1",)
+    assert as_truth(1967) == "1967" and as_ids(7.0) == ("7",) and as_chunks(7) == (("7",), ())
 
 
 RUN = ["[__import__('os').abort()]", "[f'{exit()}']", "array(open('/etc/passwd'))", "['a'.__class__]"]
