@@ -1,12 +1,16 @@
-"""RAG-Zeval, a compact judge of RAG answers: the contract and the evaluator. The stages stand beside this package."""
+"""The library of RAG-Zeval: judges, models, scorers, files, reports and commands.
+
+The stages of the pipeline, such as `synthesize` and `train`, are packages beside this one.
+"""
 
 from __future__ import annotations
 
 import signal
 import sys
 
-# A command of ours starts (Python says "-m" while it looks for the module): until `streams.exit_status` takes over,
-# Ctrl-C ends it without a traceback. First of all, since all that is imported takes time; nothing changes elsewhere.
+# If a command of ours is starting, Ctrl-C ends it without a traceback until `streams.exit_status` takes over. While
+# Python looks for a module to run, argv[0] is "-m". This comes first because imports take time. Other programs are
+# not affected.
 if sys.argv[0].endswith(("-m", "/rag-zeval")) and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
@@ -40,7 +44,7 @@ PLACES = {
 }
 
 
-def __getattr__(name: str) -> Any:  # loaded when first asked for: `import rag_zeval` answers at once
+def __getattr__(name: str) -> Any:  # imports a name on its first use, so `import rag_zeval` is fast
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(PLACES.get(name, "rag_zeval.judge.evaluator")), name)

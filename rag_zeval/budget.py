@@ -21,7 +21,7 @@ TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")
 PERHAPS_BILLED = (408, 499, 502, 504, 520, 524, 598, 599)
 NOT_ASKED = "failed: not asked, or not again: the budget is spent"  # a status of replies
 
-Tokens = tuple[int, int]  # of the prompt, and of the reply
+Tokens = tuple[int, int]  # tokens of the prompt, tokens of the reply
 
 
 class BudgetSpent(Exception):
@@ -36,11 +36,11 @@ class Price:
     completion: float
 
     def of(self, prompt_tokens: float, completion_tokens: float) -> float:
-        """Dollars for these tokens."""
+        """Return the price of these tokens in dollars."""
         return (self.prompt * prompt_tokens + self.completion * completion_tokens) / MILLION
 
     def paid(self, tokens: Sequence[int] | None) -> float | None:
-        """Dollars for the `paid_tokens` of a row; None if they are unknown."""
+        """Return the price of a row's `paid_tokens` in dollars; None if they are unknown."""
         return None if tokens is None else self.of(*tokens)
 
 
@@ -60,7 +60,7 @@ class Budget:
         return self.spent >= self.limit
 
     async def reserve(self, most: float) -> None:
-        """Wait until a call of at most so many dollars may start. Raises BudgetSpent if the limit is reached."""
+        """Wait until a call that costs at most `most` dollars may start. Raises BudgetSpent if the limit is reached."""
         while self.spent + math.fsum(self._open) >= self.limit:
             if self.is_spent:
                 raise BudgetSpent
@@ -81,16 +81,16 @@ class Budget:
 
 @dataclass(frozen=True)
 class Account:
-    """What pays for the calls to a model: the run's budget, at the model's price."""
+    """The budget that pays for the calls to a model, and the model's price."""
 
     budget: Budget
     price: Price
 
 
 class Bill:
-    """What one reply costs, over all HTTP requests that are sent for it.
+    """The cost of one reply, over all HTTP requests that are sent for it.
 
-    paid: tokens so far; an upper bound where the server did not report them. bounded: number of such requests.
+    paid: tokens so far; an upper bound if the server did not report them. bounded: the number of such requests.
     """
 
     def __init__(self, account: Account | None, body: Mapping[str, Any]):
@@ -101,7 +101,7 @@ class Bill:
         self._reserved: float | None = None
 
     def change(self, body: Mapping[str, Any]) -> None:
-        """Use this body for the upper bound of later requests."""
+        """Compute the upper bounds of later requests from this body."""
         self._body = body
         self.close()
 
@@ -113,21 +113,21 @@ class Bill:
             self._reserved = most
 
     def end(self, status: int | None, answer: Any) -> None:
-        """Count a request that was sent, by its HTTP status and the JSON of its answer (None if it has none).
+        """Count a request that was sent. status, answer: its HTTP status and the JSON of its answer; None if missing.
 
-        If it costs nothing, its money stays reserved for the next request.
+        If the request costs nothing, its money stays reserved for the next one.
         """
         told = told_tokens(answer)
         if told == (None, None) and status is not None and status >= 300 and status not in PERHAPS_BILLED:
             return
-        bounds = most_tokens(self._body) if None in told else (0, 0)  # it takes time, and is seldom needed
+        bounds = most_tokens(self._body) if None in told else (0, 0)  # slow, and seldom needed
         prompt, completion = (most if own is None else own for own, most in zip(told, bounds, strict=True))
         self.paid = self.paid[0] + prompt, self.paid[1] + completion
         self.bounded += any(own is None and most for own, most in zip(told, bounds, strict=True))
         self._release(prompt, completion)
 
     def close(self) -> None:
-        """Release the money that is reserved and not used."""
+        """Release the money that is still reserved."""
         self._release(0, 0)
 
     def _release(self, prompt: int, completion: int) -> None:
@@ -137,10 +137,10 @@ class Bill:
 
 
 def most_tokens(body: Mapping[str, Any]) -> Tokens:
-    """Upper bounds for the tokens of a request's prompt and reply. A text has at most as many tokens as bytes."""
+    """Return upper bounds for the tokens of a request's prompt and reply. No text has more tokens than bytes."""
     text = json.dumps(body, ensure_ascii=False, default=str)
     prompt = len(text.encode("utf-8", "surrogatepass")) + CHAT_FRAME
-    if "messages" not in body:  # vectors are no reply
+    if "messages" not in body:  # embeddings are no reply tokens
         return prompt, 0
     limits = [limit for name in TOKEN_LIMITS if type(limit := body.get(name)) is int]
     choices = body.get("n")
@@ -148,16 +148,17 @@ def most_tokens(body: Mapping[str, Any]) -> Tokens:
 
 
 def token_count(answer: Any, field: str) -> int | None:
-    """A token count from the `usage` of an answer, in [0, 2^53); None if it is missing or invalid."""
+    """Return a token count from the `usage` of an answer, in [0, 2^53); None if it is missing or invalid."""
     usage = answer.get("usage") if isinstance(answer, dict) else None
     found = usage.get(field) if isinstance(usage, dict) else None
     return found if type(found) is int and 0 <= found < MOST_TOKENS else None
 
 
 def told_tokens(answer: Any) -> tuple[int | None, int | None]:
-    """The tokens of prompt and reply that an answer reports; None for what it does not report.
+    """Return the tokens of prompt and reply that an answer reports; None for what it does not report.
 
-    The total minus the prompt counts as reply, because some servers include a model's thoughts in the total only.
+    If the total minus the prompt is larger than the reply, it counts as the reply: some servers include a model's
+    thoughts only in the total.
     """
     prompt, completion, total = (token_count(answer, f"{name}_tokens") for name in ("prompt", "completion", "total"))
     if prompt is not None and total is not None and total > prompt:

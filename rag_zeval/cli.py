@@ -89,7 +89,7 @@ def _start(
 
 
 def _paragraphs(function: Callable[..., None]) -> list[str]:
-    """The docstring, each paragraph as one line: the terminal decides where lines break."""
+    """Return the paragraphs of the docstring, each on one line. The terminal decides where lines break."""
     return [" ".join(part.split()) for part in (inspect.getdoc(function) or "").split("\n\n")]
 
 
@@ -114,7 +114,7 @@ for _title, _group in COMMANDS.items():
             help="\n\n".join([f"$ {_example}", *_about]),
             short_help=_about[0],
             rich_help_panel=_title,
-            context_settings=_passed_on if _function is serve else None,  # to vLLM
+            context_settings=_passed_on if _function is serve else None,  # vLLM gets them
         )(_function)
 
 

@@ -1,7 +1,8 @@
-"""How CSV is read and written.
+"""Reads and writes CSV.
 
-`csv_rows` is the reader of all of it: of people's files, which `cases.row_files` makes cases of, and of the sheets that
-people open in a spreadsheet program. In those nothing becomes a formula, and they come back as they were.
+`csv_rows` reads every CSV file: people's own files, which `cases.row_files` turns into cases, and our sheets.
+People edit a sheet in a spreadsheet program. `sheet_text` writes it so that no cell becomes a formula, and `sheet_rows`
+restores the original texts.
 """
 
 import csv
@@ -15,23 +16,23 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import Row, readable
 
 DELIMITERS = ",;\t|"
-FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")  # what a program may take for a formula, behind any apostrophes
-INNER = r"([;\t|\r\n][\s\"]*)"  # where a cell begins for a program that takes another delimiter, as Excel may
+FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")  # what a program may take for a formula, also after apostrophes
+INNER = r"([;\t|\r\n][\s\"]*)"  # where a cell begins if a program assumes another delimiter, as Excel may
 UNSHIELDED, SHIELDED = re.compile(INNER + r"(?='*[=+\-@＝＋－＠])"), re.compile(INNER + r"'(?='*[=+\-@＝＋－＠])")
 NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
 
 
 def delimiter_of(header: str) -> str:
-    """The one that makes most columns of the first line."""
+    """Return the delimiter that splits the first line into the most columns."""
     return max(DELIMITERS, key=lambda mark: len(next(csv.reader([header], delimiter=mark), [])))
 
 
 def csv_rows(path: Path, lines: Iterable[str], delimiter: str, start: int = 1) -> Iterator[tuple[int, list[str]]]:
-    """Yield `(the line a row begins on, its cells)`, the header first. start: the number of the first of `lines`.
+    """Yield `(line on which the row begins, cells)` for each row, the header first.
 
-    Raises InputError naming `path` and the line from which on this is no CSV.
+    start: the number of the first of `lines`. Raises InputError, naming `path` and the line, where a row is no CSV.
     """
-    csv.field_size_limit(1 << 30)  # a reference may be longer than the 128 KiB that are the default
+    csv.field_size_limit(1 << 30)  # a reference may exceed the default limit, 128 KiB
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     line = start
     try:
@@ -43,11 +44,12 @@ def csv_rows(path: Path, lines: Iterable[str], delimiter: str, start: int = 1) -
 
 
 def sheet_text(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """CSV that `sheet_rows` reads back as it was, but for NUL, which no CSV holds, and which becomes U+FFFD.
+    """Return CSV that `sheet_rows` reads back unchanged, except that NUL, which CSV cannot hold, becomes U+FFFD.
 
-    All cells are quoted. An apostrophe stands before what could be taken for a formula, as OWASP's page on CSV
-    injection has it, also within a cell where a program that takes semicolons, tabs or bars for delimiters would begin
-    one; it is taken off in reading. The mark at the start has Excel read UTF-8.
+    All cells are quoted. An apostrophe is put before whatever a program could take for a formula, as OWASP's page on
+    CSV injection recommends. Some programs assume semicolons, tabs or bars as delimiters, so this is also done inside a
+    cell, where such a program would begin a new one. `sheet_rows` removes the apostrophes. The byte order mark makes
+    Excel read UTF-8.
     """
     file = io.StringIO(newline="")
     writer = csv.writer(file, quoting=csv.QUOTE_ALL)
@@ -62,9 +64,9 @@ def _shielded(cell: str) -> str:
 
 
 def sheet_rows(path: Path) -> Iterator[tuple[int, Row]]:
-    """Yield `(the line a row begins on, its cells by column)` of a sheet; cells that a program left out are empty.
+    """Yield `(line on which the row begins, {column: cell})` for each row of a sheet. Missing cells are empty.
 
-    Raises InputError naming the file, and the line where there is one.
+    Raises InputError naming the file, and the line if there is one.
     """
     with readable(path):
         content = path.read_bytes()

@@ -1,4 +1,4 @@
-"""The error that users are meant to read, and its wording for a missing package and an unknown name."""
+"""The error that is written for users, with its wording for a missing package and an unknown name."""
 
 import difflib
 from collections.abc import Collection, Iterator
@@ -30,7 +30,7 @@ class InputError(ValueError):
 
     @property
     def lines(self) -> list[str]:
-        """The lines that a command prints; more than one only if several rows of a file are wrong."""
+        """The lines that a command prints. There is more than one only if several rows of a file are wrong."""
         return [" ".join(str(self).splitlines())]
 
 
@@ -44,7 +44,7 @@ def needed(package: str, by: str) -> Iterator[None]:
 
 
 def missing(package: str, by: str) -> str:
-    """The line that says what needs a package of EXTRAS, and how to install it."""
+    """Return a message that says what needs a package of EXTRAS, and how to install it."""
     return f"{by} needs the {package} package: pip install 'rag-zeval[{EXTRAS[package]}]'"
 
 
@@ -59,9 +59,9 @@ def unix() -> Iterator[None]:
 
 
 def nearest(name: str, names: Collection[str]) -> str:
-    """` (did you mean 'x'?)` for the closest of `names`, or an empty string.
+    """Return ` (did you mean 'x'?)` for the closest of `names`, or an empty string.
 
-    A dotted name that ends in the whole of `name` is closest of all: `lr` means `...optim.lr`.
+    A dotted name whose last parts are exactly `name` counts as the closest: `lr` finds `...optim.lr`.
     """
     inner = sorted(known for known in names if known.endswith(f".{name}"))
     close = inner or difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)

@@ -1,4 +1,4 @@
-"""Files: JSON that others wrote is read and checked, files are written whole or not at all, and hashed."""
+"""Reads and checks JSON that others wrote, writes files whole or not at all, and hashes files."""
 
 import codecs
 import hashlib
@@ -19,20 +19,20 @@ from rag_zeval.errors import InputError
 from rag_zeval.secrets import scrub
 
 Row = dict[str, Any]
-T = TypeVar("T")  # what is made of a row
-LONE_SURROGATES = "backslashreplace"  # half an emoji, which UTF-8 has no bytes for, becomes JSON's own escape
+T = TypeVar("T")  # what a row is turned into
+LONE_SURROGATES = "backslashreplace"  # UTF-8 cannot encode half an emoji, so it becomes an escape of JSON
 BLOCK = 1 << 20
-# What a field must hold: a type (a bool is no int); a whole number of a range; one of several kinds; `[kind]`, a list
-# of such; an object with certain fields, or `{str: kind}`, one whose values are all such.
+# What a field must hold: a type (a bool is not an int), a range of whole numbers, or a tuple of alternatives. `[kind]`
+# is a list of values of that kind. A mapping names the fields of an object; `{str: kind}` allows any fields of a kind.
 Kind = Any
-FieldTypes = Mapping[str, Kind]  # the fields of an object; one of the kind `Maybe` may be missing
-DEEPEST = 100  # lists and objects in each other: more have no sense, and end what goes through them
-MOST = 2**63  # numbers of a field are smaller: sums of them are no infinities, and fit into an array
+FieldTypes = Mapping[str, Kind]  # the fields of an object; those of the kind `Maybe` may be missing
+DEEPEST = 100  # levels of nested lists and objects: deeper ones make no sense, and break recursive code
+MOST = 2**63  # numbers in a field are smaller, so their sums are finite and they fit into an array
 COUNT = range(MOST)
 NONE = type(None)
 NUMBER_OR_NONE = (int, float, NONE)
-ANSWER_SENTENCES = "answer_sentences"  # the field of a judge's card that is a number
-MOST_DIGITS = 300  # of a whole number: more are no float, and take long to read
+ANSWER_SENTENCES = "answer_sentences"  # the only field of a judge's card that is a number
+MOST_DIGITS = 300  # of a whole number: longer ones may not fit into a float, and are slow to read
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Maybe:
     kind: Kind
 
 
-MARKS = {  # byte order marks, and encodings; UTF-32's begins with UTF-16's
+MARKS = {  # byte order mark -> encoding; UTF-32's comes first, because it begins with UTF-16's
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
@@ -61,7 +61,7 @@ WEIGHT_FILES = (
 
 @contextmanager
 def locate(where: object) -> Iterator[None]:
-    """Put a place (a file, `file:line`, an entry) before what an InputError says that is raised inside."""
+    """Prepend a place (a file, `file:line`, an entry) to the message of any InputError that is raised inside."""
     try:
         yield
     except InputError as error:
@@ -70,7 +70,7 @@ def locate(where: object) -> Iterator[None]:
 
 @contextmanager
 def readable(path: str | Path) -> Iterator[None]:
-    """Around the reading of a file: what the operating system refuses becomes an InputError that names it."""
+    """Put this around the reading of a file. An error of the operating system becomes an InputError with its name."""
     try:
         yield
     except OSError as error:
@@ -80,10 +80,10 @@ def readable(path: str | Path) -> Iterator[None]:
 def json_lines(
     lines: Iterable[str | bytes], read: Callable[[Row], T], decoder: json.JSONDecoder | None = None
 ) -> Iterator[tuple[int, T | InputError]]:
-    """Yield `(line number from 1, what read makes of it)` for each JSONL line that is not blank: a file's, or a list's.
+    """Yield `(line number from 1, read(row))` for each JSONL line that is not blank.
 
-    In place of a line that is no JSON object, or of which `read` raises InputError, that InputError is yielded.
-    decoder: of the line's text; by default NaN, infinities and numbers too large for a float are errors.
+    If a line is no JSON object, or `read` raises InputError, the InputError is yielded in place of the result.
+    decoder: parses a line; by default NaN, infinities and numbers too large for a float are errors.
     """
     for number, line in enumerate(lines, 1):
         if line.strip():
@@ -100,9 +100,10 @@ def iter_jsonl(
 ) -> Iterator[tuple[int, Row]]:
     """Yield `(line number from 1, row)` for each non-empty line of a JSONL file.
 
-    required: fields and their types (see `check_fields`). growing: a last line without its end is left out, for it is
-    still being written, or a kill tore it. has_nan: whether numbers may be NaN, as training writes them. Raises
-    InputError naming file, line and field at the first line that does not fit, and when the file cannot be read.
+    required: fields and their types (see `check_fields`). growing: leave out a last line that does not end in a line
+    break, because it is still being written or a kill tore it. has_nan: whether numbers may be NaN, as training writes
+    them. Raises InputError, naming file, line and field, at the first line that does not fit. It is also raised if the
+    file cannot be read.
     """
     with readable(path), open(path, "rb") as file:
         lines = (line for line in file if not growing or line.endswith(b"\n"))
@@ -115,8 +116,9 @@ def iter_jsonl(
 
 
 def iter_unique(path: str | Path, required: FieldTypes) -> Iterator[tuple[int, Row]]:
-    """As `iter_jsonl`, for rows with an "id". Raises InputError, naming file and line, for one that stands twice too:
-    no mean and no choice of one of them would be right.
+    """As `iter_jsonl`, for rows with an "id". Also raises InputError, naming file and line, for a duplicate id.
+
+    Neither the mean of duplicates nor a choice of one of them would be right.
     """
     lines: dict[str, int] = {}
     for number, row in iter_jsonl(path, {"id": str, **required}):
@@ -126,16 +128,16 @@ def iter_unique(path: str | Path, required: FieldTypes) -> Iterator[tuple[int, R
 
 
 def read_jsonl(path: str | Path, required: FieldTypes | None = None) -> list[Row]:
-    """All rows of a JSONL file; checks and errors as `iter_jsonl`."""
+    """Return all rows of a JSONL file. Checks and errors are those of `iter_jsonl`."""
     return [row for _, row in iter_jsonl(path, required)]
 
 
 def read_json(
     path: str | Path, kind: type[dict[str, Any]] | type[list[Any]] = dict, *, nan_is_null: bool = False
 ) -> Any:
-    """The JSON object (or, for `list`, the JSON list) that a file holds. Raises InputError naming file and line.
+    """Return the JSON object (or, for `list`, the JSON list) that a file holds. Raises InputError naming file and line.
 
-    nan_is_null: take NaN and infinities, which are no JSON, for null.
+    nan_is_null: read NaN and infinities, which JSON does not have, as null.
     """
     with readable(path):
         content = Path(path).read_bytes()
@@ -145,7 +147,7 @@ def read_json(
 
 @contextmanager
 def locate_json(path: str | Path) -> Iterator[None]:
-    """Put the file, and the line where JSON breaks off, before what an InputError of `parse_json` says."""
+    """Prepend the file, and the line of a JSON syntax error, to the message of an InputError that is raised inside."""
     try:
         yield
     except InputError as error:
@@ -154,10 +156,10 @@ def locate_json(path: str | Path) -> Iterator[None]:
 
 
 def iter_json_list(path: str | Path, required: FieldTypes) -> Iterator[tuple[str, Row]]:
-    """Yield `(place, row)` for each object of the list that a JSON file holds; the place names file and row, from 0.
+    """Yield `(place, row)` for each object of the list that a JSON file holds. The place names file and row, from 0.
 
-    NaN is null: RAGChecker's data have it where a score is missing. Raises InputError naming the place and the first
-    field of `required` that is missing or has another type.
+    NaN is read as null, because RAGChecker's data have NaN for a missing score. Raises InputError naming the place and
+    the first field of `required` that is missing or has another type.
     """
     for number, row in enumerate(read_json(path, list, nan_is_null=True)):
         place = f"{path}: row {number}"
@@ -165,26 +167,26 @@ def iter_json_list(path: str | Path, required: FieldTypes) -> Iterator[tuple[str
 
 
 def check_object(where: object, value: Any, required: FieldTypes) -> Row:
-    """The value, if it is a JSON object with the fields `required`. Raises InputError naming place and field."""
+    """Return the value if it is a JSON object with the fields `required`. Raises InputError naming place and field."""
     with locate(where):
         return check_fields(value, required)
 
 
 def parse_row(line: str | bytes) -> Row:
-    """The JSON object of one line, behind the mark that editors put before UTF-8. Raises InputError if it is none."""
+    """Return the JSON object of one line. A byte order mark is skipped. Raises InputError if the line is no object."""
     row: Row = _parse(line, dict)
     return row
 
 
 def whole_number(digits: str) -> int:
-    """The number in JSON. Raises ValueError for one of more than MOST_DIGITS digits, which takes long to read."""
+    """Parse a whole number in JSON. Raises ValueError if it has more than MOST_DIGITS digits: it is slow to read."""
     if len(digits) > MOST_DIGITS:
         raise ValueError(f"a number has more than {MOST_DIGITS} digits")
     return int(digits)
 
 
 def finite(digits: str) -> float:
-    """The number in JSON. Raises ValueError for one that is too large for a float."""
+    """Parse a number with a fraction or exponent in JSON. Raises ValueError if it is too large for a float."""
     value = float(digits)
     if not math.isfinite(value):
         raise ValueError(f"{digits[:20]} is too large a number")
@@ -202,14 +204,14 @@ NAN_IS_NULL = json.JSONDecoder(parse_int=whole_number, parse_float=finite, parse
 
 @contextmanager
 def json_faults() -> Iterator[None]:
-    """Around the decoding of JSON: what is wrong with it becomes an InputError, without a place."""
+    """Put this around the decoding of JSON. Its errors become InputErrors, without a place."""
     try:
         yield
     except UnicodeDecodeError as error:
         raise InputError(f"not UTF-8 text: {error.reason} at byte {error.start}") from error
     except json.JSONDecodeError as error:
         raise InputError(f"not valid JSON: {error.msg} at column {error.colno}") from error
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets nested without end
+    except (ValueError, RecursionError) as error:  # a number with too many digits, brackets nested too deep
         raise InputError(f"not valid JSON: {str(error).splitlines()[0]}") from error
 
 
@@ -234,7 +236,7 @@ def _is_deep(value: Any) -> bool:
 
 
 def check_fields(row: Any, required: FieldTypes) -> Row:
-    """The row, if it is a JSON object with the fields `required`, and all numbers in them are below MOST.
+    """Return the row if it is a JSON object with the fields `required`. Finite numbers in them must be below MOST.
 
     Raises InputError naming the first field that is missing or holds something else.
 
@@ -264,7 +266,7 @@ def _fault_of_object(row: Any, required: FieldTypes) -> str | None:
 
 
 def _fault(value: Any, kind: Kind) -> str | None:
-    """What is wrong with a value, to be put behind its name; None for nothing."""
+    """Return what is wrong with a value, as text to append to its name; None if nothing is."""
     kinds, own = kind if isinstance(kind, tuple) else (kind,), type(value)
     if own in kinds:
         return TOO_LARGE if own in _NUMBERS and MOST <= abs(value) < math.inf else None
@@ -292,32 +294,33 @@ def _fault_inside(value: Any, kind: Any) -> str | None:
 
 
 def flat(content: Any, prefix: str = "") -> Row:
-    """`{"a.b": value}` for nested objects; a list is a value, and so is an empty object in another."""
+    """Flatten nested objects to `{"a.b": value}`. A list is a value, and so is an empty object inside another."""
     if isinstance(content, Mapping) and (content or not prefix):
         return {k: v for key, value in content.items() for k, v in flat(value, f"{prefix}{key}.").items()}
     return {prefix.removesuffix("."): content}
 
 
 def first_difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """The dotted name of the first setting in which two runs differ, those of `now` first; None if they are the same.
+    """Return the dotted name of the first setting in which two runs differ; None if they do not differ.
 
-    A setting that only one of them has counts as None in the other: `first_difference({"a": {"b": 1}}, {})` is "a.b".
+    Settings of `now` are compared first. A setting that only one run has counts as None in the other:
+    `first_difference({"a": {"b": 1}}, {})` is "a.b".
     """
     old, new = flat(before), flat(now)
     return next((name for name in [*new, *old] if old.get(name) != new.get(name)), None)
 
 
 def check_regular(path: Path) -> None:
-    """Raise InputError if something is there that is no regular file: a pipe waits for ever, a device has no end."""
+    """Raise InputError if `path` exists and is no regular file. A pipe would block for ever, a device has no end."""
     if path.exists() and not path.is_file():
         raise InputError(f"{path}: is not a regular file; choose another")
 
 
 def check_writable(path: Path) -> None:
-    """Raise InputError if no file can be written there. It tries it beside `path`, and leaves nothing."""
+    """Raise InputError if no file can be written at `path`. It tries with a file beside it, and removes that file."""
     folder = path.parent
     try:
-        while not os.path.lexists(folder):  # who writes makes the folders that are missing
+        while not os.path.lexists(folder):  # the writer will create missing folders
             folder = folder.parent
         part = _part(folder / path.name)
         with opened_new(part):
@@ -327,18 +330,18 @@ def check_writable(path: Path) -> None:
 
 
 def opened_new(path: Path) -> IO[bytes]:
-    """A new file to write. What stands in its place is removed, and a link there is not followed."""
+    """Open a new file for writing. An existing file is removed first, and a link is not followed."""
     path.unlink(missing_ok=True)
     return open(path, "xb")
 
 
 def _part(path: Path) -> Path:
-    """A file beside `path` of this process alone, since two may write the same `path`."""
+    """Return a path beside `path` for this process alone, because two processes may write the same `path`."""
     return path.with_name(f"{path.name}.{os.getpid()}.part")
 
 
 def json_line(row: Row) -> bytes:
-    """The row as a line of a JSONL file, without keys. Raises ValueError for NaN and infinities."""
+    """Return the row as a line of a JSONL file. API keys are masked. Raises ValueError for NaN and infinities."""
     return _encoded(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
 
 
@@ -347,21 +350,20 @@ def _encoded(text: str) -> bytes:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Replace a file in one step: a reader sees the old content or the new, never half. Keys are masked."""
+    """Replace a file in one step: a reader sees the old content or the new, never half of it. API keys are masked."""
     write_chunks(Path(path), [text])
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:
-    """As `write_text`, for what is no text: the bytes are written as they are."""
+    """As `write_text`, for bytes, which are written unchanged."""
     write_chunks(Path(path), [content])
 
 
 def write_chunks(path: Path, chunks: Iterable[str | bytes], part: Path | None = None) -> None:
-    """As `write_text`, piece by piece; bytes are written as they are. A file that is there keeps its permissions.
+    """As `write_text`, piece by piece. Bytes are written unchanged. An existing file keeps its permissions.
 
-    Raises OSError naming `path` when the disk is full; no part of it is left.
-
-    part: where the pieces go first; by default a file of this process alone.
+    part: the temporary file that takes the pieces first; by default one that only this process uses. Raises OSError
+    naming `path` if the disk is full; the temporary file is removed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = part or _part(path)
@@ -379,7 +381,7 @@ def write_chunks(path: Path, chunks: Iterable[str | bytes], part: Path | None = 
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Name the file in an error of writing it: the operating system does so only where one cannot be opened."""
+    """Add the file's name to an OSError. The operating system names the file only if it cannot be opened."""
     try:
         yield
     except OSError as error:
@@ -387,12 +389,12 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def write_json(path: str | Path, content: Any) -> None:
-    """Write `content` as indented JSON in one step. NaN and infinities are refused (ValueError)."""
+    """Write `content` as indented JSON in one step. Raises ValueError for NaN and infinities."""
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def file_sha256(path: str | Path) -> str:
-    """Hex sha256 of a file's bytes."""
+    """Return the hex sha256 of a file's bytes."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while block := file.read(BLOCK):
@@ -401,9 +403,9 @@ def file_sha256(path: str | Path) -> str:
 
 
 def model_sha256(folder: str | Path) -> str:
-    """Hex sha256 over everything in a model folder that changes its output: weights, config, tokenizer.
+    """Return a hex sha256 over the files of a model folder that change its output: weights, config, tokenizer.
 
-    Raises InputError when the folder holds no model.
+    Raises InputError if the folder holds no model.
     """
     folder = Path(folder)
     if not (folder / "config.json").is_file():
@@ -414,10 +416,10 @@ def model_sha256(folder: str | Path) -> str:
 
 
 def model_revision(folder: str | Path) -> str | None:
-    """The hub's commit (40 hex digits) that a model folder came from, by its own account; None if it has none.
+    """Return the hub's commit (40 hex digits) that a model folder claims to come from; None if it names none.
 
-    `hf download --local-dir` leaves a note beside each file, and the hub's cache calls the folder by it. Nobody checks
-    that the files are still those: `model_sha256` says what is there.
+    `hf download --local-dir` leaves a note beside each file, and the hub's cache names the folder after the commit.
+    Nothing checks that the files still match it: `model_sha256` identifies their content.
     """
     folder = Path(folder).resolve()
     note = folder / ".cache" / "huggingface" / "download" / "config.json.metadata"
@@ -429,9 +431,9 @@ def model_revision(folder: str | Path) -> str | None:
 
 
 def read_card(folder: str | Path) -> dict[str, Any]:
-    """`rag_zeval.json` of a checkpoint folder, {} if there is none.
+    """Return the content of `rag_zeval.json` in a checkpoint folder; {} if there is no such file.
 
-    Raises InputError if it is no object of texts with a whole number of "answer_sentences", if any, of 1 or more.
+    Raises InputError if a field is no text, or if "answer_sentences" is there and is no whole number of 1 or more.
     """
     path = Path(folder) / "rag_zeval.json"
     if not path.is_file():

@@ -20,9 +20,9 @@ DIMENSIONS = 64  # of a word vector
 
 
 def literal_reply(body: Mapping[str, Any]) -> str | None:
-    """The mock judge's reply to the body of a chat request: JSON or plain text, as the prompt asks.
+    """Return the mock judge's reply to the body of a chat request: JSON or plain text, as the prompt asks.
 
-    None if the prompt is not one of this package.
+    Returns None if the prompt is not one of this package.
     """
     try:
         prompt, inputs = read_prompt(body["messages"][0]["content"])
@@ -33,9 +33,9 @@ def literal_reply(body: Mapping[str, Any]) -> str | None:
 
 
 def read_prompt(content: str) -> tuple[str, dict[str, Any]]:
-    """Name of the prompt that a message was made from, and its inputs. Raises ValueError for any other message.
+    """Return the name of the prompt that a message was made from, and its inputs. Raises ValueError if there is none.
 
-    What a criteria file says is one of the inputs: "criteria".
+    The content of a criteria file is one of the inputs: "criteria".
     """
     for name, (before, *between, after) in _prompts().items():
         if content.startswith(before) and content.endswith(after):
@@ -49,19 +49,19 @@ def read_prompt(content: str) -> tuple[str, dict[str, Any]]:
 
 @cache
 def _prompts() -> dict[str, list[str]]:
-    """By name: the text before, between and after what is filled into each prompt in this package, not the ranker's."""
+    """Return, by name, each prompt's text before, between and after its placeholders. The ranker's is left out."""
     paths = Path(__file__).parent.glob("*/prompts/*.txt")
     filled = re.compile("|".join(map(re.escape, (CRITERIA, INPUTS))))
     return {path.stem: filled.split(path.read_text("utf-8").strip()) for path in paths if path.stem != RANKING.name}
 
 
 def count_tokens(text: str) -> int:
-    """Number of words and punctuation marks: a rough token count that does not depend on a model's tokenizer."""
+    """Count words and punctuation marks: a rough token count that does not depend on a model's tokenizer."""
     return len(words(text))
 
 
 def word_vector(text: str) -> list[float]:
-    """Word counts, hashed into DIMENSIONS places: texts that share words have a high cosine similarity."""
+    """Return word counts, hashed into DIMENSIONS places. Texts that share words have a high cosine similarity."""
     vector = [0.0] * DIMENSIONS
     for word in text.lower().split():
         vector[hashlib.sha256(word.encode("utf-8", "replace")).digest()[0] % DIMENSIONS] += 1.0
@@ -69,21 +69,22 @@ def word_vector(text: str) -> list[float]:
 
 
 def sentences(text: str) -> list[str]:
-    """A text's sentences, without full stops and citations such as [1]."""
+    """Split a text into sentences, without full stops and citations such as [1]."""
     parts = re.split(f"[.{OTHER_ENDS}]", re.sub(r"\[\d+\]", "", text).replace("\n", " "))
     return [part.strip() for part in parts if part.strip()]
 
 
 def _share_of(text: str, *others: str) -> float:
-    """Share of a text's sentences that occur in the others, in [0, 1]."""
+    """Return the share of a text's sentences that occur in the other texts, in [0, 1]."""
     known = sentences(" ".join(others))
     return sum(sentence in known for sentence in sentences(text)) / max(1, len(sentences(text)))
 
 
 def _by_criteria(inputs: dict[str, Any]) -> dict[str, Any]:
-    """The share of the answer's sentences that occur in the other texts, on the scale; yes only if all of them do.
+    """Reply with the share of the answer's sentences that occur in the other texts, mapped to the criteria's scale.
 
-    Without such a text: 1 divided by the number of its sentences.
+    Without a scale, the verdict is "yes" if all sentences occur there, else "no". Without other texts, the share is 1
+    divided by the number of the answer's sentences.
     """
     answer, known = inputs.get("answer", ""), [*inputs.get("contexts", ())]
     known += [inputs[name] for name in ("truth", "reference") if name in inputs]
@@ -107,7 +108,7 @@ def _verdict(statement: str, label: str) -> str:
 
 
 def _new_sentence(passage: str, asked: list[str]) -> str | None:
-    """The first sentence of a passage that no question names; None if there is none."""
+    """Return the first sentence of a passage that no question contains; None if there is none."""
     return next(
         (sentence for sentence in sentences(passage) if not any(sentence in question for question in asked)), None
     )
@@ -145,7 +146,7 @@ def _trajectory(variant: Variant, inputs: dict[str, Any]) -> list[dict[str, Any]
 
 
 class _Replies(dict[str, Callable[[dict[str, Any]], Any]]):
-    """Replies by prompt; to any other prompt of ours, the one that it shows: `such as {"score": 35}`."""
+    """Reply functions by prompt. Any other prompt of ours gets the reply that it shows: `such as {"score": 35}`."""
 
     def __missing__(self, prompt: str) -> Callable[[dict[str, Any]], Any]:
         shown = re.search(r"such as (\{.*?\})", "".join(_prompts()[prompt]))

@@ -1,4 +1,4 @@
-"""HTTP servers on this machine: the port that they listen on, whom they answer, and the answers that they send."""
+"""HTTP servers on this machine: they listen on a port, refuse requests of other sites, and send answers."""
 
 import ipaddress
 import json
@@ -17,10 +17,10 @@ EVERY_NETWORK = ("", "0.0.0.0", "::")
 def listen(
     host: str, port: int, protocol: str = "HTTP/1.0", **answers: Callable[[BaseHTTPRequestHandler], None]
 ) -> ThreadingHTTPServer:
-    """A server that listens on a port; 0 picks a free one. It logs nothing.
+    """Return a server that listens on a port; 0 picks a free one. It logs nothing.
 
-    It refuses requests that a web page of others causes in a browser on this machine (see `is_for`).
-    answers: what answers the requests of a method. Raises InputError, naming the port, if it is taken.
+    It refuses requests that another site's page makes from a browser on this machine (see `is_for`).
+    answers: the function that answers requests, by HTTP method. Raises InputError if the port cannot be used.
 
         listen("127.0.0.1", 8080, GET=lambda handler: send(handler, 200, {"ok": True})).serve_forever()
     """
@@ -48,16 +48,16 @@ def listen(
 
 
 def is_for(host: str, headers: Message) -> bool:
-    """Whether a request is for a server on `host`, and not sent by a page of another site.
+    """Whether a request is meant for a server on `host`, and was not sent by a page of another site.
 
-    A site can give its own name the address 127.0.0.1, and its page can then read what is served here: so the header
+    A site can give its own name the address 127.0.0.1, and its page can then read what is served here. So the header
     Host must be localhost or `host`. For a server on every network it may also be any address or this machine's name.
-    A page also says where it is from, in the header Origin.
+    The header Origin, in which a page says where it is from, must name the same host.
     """
     called = headers.get_all("Host", [])
     try:
         (name,) = (urlsplit(f"//{one}").hostname for one in called)
-    except ValueError:  # none, two, or no name
+    except ValueError:  # no Host, two, or an invalid one
         return False
     names = {"localhost", "127.0.0.1", "::1", host.lower()}
     own = name in names or (host in EVERY_NETWORK and (name == socket.gethostname().lower() or _is_address(name)))
@@ -73,13 +73,13 @@ def _is_address(name: str | None) -> bool:
 
 
 def refuse(handler: BaseHTTPRequestHandler) -> None:
-    """Answer 403 to a request that is not for this server. Its body stays unread, so the connection ends."""
+    """Answer 403 to a request that is not for this server, and close the connection, because its body stays unread."""
     handler.close_connection = True
     send(handler, 403, {"error": {"message": "refused: ask this server by the address that it printed"}})
 
 
 def send(handler: BaseHTTPRequestHandler, status: int, body: Any, headers: Mapping[str, str] | None = None) -> None:
-    """Send an HTTP answer. `body` is sent as JSON, or as it is if it is bytes."""
+    """Send an HTTP answer. `body` is sent as JSON, or unchanged if it is bytes."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     handler.send_response(status)
     for name, value in {"Content-Type": "application/json", **(headers or {})}.items():

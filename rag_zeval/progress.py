@@ -1,4 +1,4 @@
-"""The progress of a long run: a bar on a terminal; in a log or a notebook, a line every LINE_EVERY seconds."""
+"""Shows the progress of a long run: a bar on a terminal, or a line every LINE_EVERY seconds in a log or notebook."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rich.progress import Progress as Bars
 from rag_zeval.streams import Stream, drawn
 from rag_zeval.text import visible
 
-LINE_EVERY = 30.0  # seconds between the lines on a job; the last one comes at its end
+LINE_EVERY = 30.0  # seconds between the lines about a job; the last one is printed at its end
 SLOW = 0.1  # rows a second; slower runs show rows a minute
 _screen = threading.Lock()  # held by the run that draws bars: concurrent runs would draw over each other
 
@@ -35,7 +35,7 @@ class Progress:
         self.draws = wanted and _screen.acquire(blocking=False)
         if self.draws:
             self.bars.start()
-            for name in ("stdout", "stderr"):  # what is printed meanwhile goes through rich, as text and not as drawing
+            for name in ("stdout", "stderr"):  # other output goes through rich now: escape it as text
                 if isinstance(proxy := getattr(sys, name), FileProxy):
                     setattr(sys, name, Stream(cast(TextIO, proxy)))
         return self
@@ -46,7 +46,10 @@ class Progress:
             _screen.release()
 
     def job(self, label: str, total: int, done: int = 0, note: str = "") -> Job:
-        """A job of `total` rows, of which `done` exist already. note: as in `advance`. Use it in a `with` statement."""
+        """Return a job of `total` rows, of which `done` exist already. Use it in a `with` statement.
+
+        note: as in `advance`.
+        """
         return Job(self, visible(label), total, done, note)
 
 
@@ -61,7 +64,7 @@ class Job:
         self._bar = progress.bars.add_task(label, total=total, completed=done, pace=note)
 
     def advance(self, note: str = "") -> None:
-        """One more row is done. note: what else to show, such as its costs."""
+        """Count one more row as done. note: what else to show, such as the costs."""
         self._done, self._note = self._done + 1, note
         if self._progress.draws:
             self._progress.bars.update(self._bar, completed=self._done, pace=self._pace())
@@ -69,7 +72,7 @@ class Job:
             self._print_line()
 
     def _pace(self) -> str:
-        """Rate, time left (at the end, time taken) and note, as far as there are any."""
+        """Return the rate, the time left (at the end, the time taken) and the note; before the first row, the note."""
         taken, new, missing = time.monotonic() - self._started, self._done - self._before, self._total - self._done
         if not new:
             return self._note

@@ -17,7 +17,7 @@ from rag_zeval.scorers.score import Scored, Scorer
 from rag_zeval.text import content_hash
 
 TEXT_OR_NONE = (str, NONE)
-READ: FieldTypes = {  # what other commands read of a row; files of older versions lack what follows `latency_s`
+READ: FieldTypes = {  # the fields that other commands read; files of older versions lack those after `latency_s`
     "case": str, "slice_tag": TEXT_OR_NONE, "metric": str, "trial": COUNT, "systems": [str], "question": str,
     "reference": str, "answers": [str], "scores": [NUMBER_OR_NONE], "statuses": [str], "status": str,
     "trajectory": TRAJECTORY, "latency_s": NUMBER_OR_NONE, "reference_kind": Maybe(TEXT_OR_NONE),
@@ -25,7 +25,7 @@ READ: FieldTypes = {  # what other commands read of a row; files of older versio
     "golden": Maybe({str: str}), "retrieved": Maybe([str]), "gold_chunk_ids": Maybe([str]),
     "cost_usd": Maybe(NUMBER_OR_NONE),
 }  # fmt: skip
-SHOWN: FieldTypes = {  # what a report shows of it
+SHOWN: FieldTypes = {  # the fields that a report shows
     **READ, "reply": TEXT_OR_NONE, "parts": {"answers": Maybe((list, NONE)), "pieces": Maybe(list)}, "calls": COUNT,
     "cached": COUNT, "prompt_tokens": (COUNT, NONE), "completion_tokens": (COUNT, NONE), "seconds": (int, float),
     "model": Maybe(TEXT_OR_NONE), "variant": Maybe(TEXT_OR_NONE), "sampling": Maybe((dict, NONE)),
@@ -37,12 +37,12 @@ SPENT = "spent before"  # the id of the row that keeps the costs of rows that we
 
 
 def row_id(key: str, metric: str, trial: int) -> str:
-    """The id of a result row; `#trial` from the second trial on."""
+    """Return the id of a result row. It ends in `#trial` from the second trial on."""
     return f"{key}|{metric}" + (f"#{trial}" if trial else "")
 
 
 def input_sha256(example: Example, lacking: Sequence[str | None]) -> str:
-    """The first 16 hex digits of a hash of everything that a scorer sees of an example.
+    """Return the first 16 hex digits of a hash of everything that a scorer sees of an example.
 
     lacking: for each answer, why it cannot be judged, or None. Such a reason is hashed in place of the answer.
     """
@@ -51,7 +51,10 @@ def input_sha256(example: Example, lacking: Sequence[str | None]) -> str:
 
 
 def result_row(id_: str, case: Case, example: Example, scorer: Scorer, scored: Scored, made_by: Row) -> Row:
-    """The result row of a scored case. made_by: metric, trial, and what the scores depend on besides the example."""
+    """Return the result row of a scored case.
+
+    made_by: metric, trial, and what the scores depend on besides the example.
+    """
     parts = dict(scored.parts)
     statuses = [score.status for score in scored.scores]
     row = {
@@ -84,13 +87,13 @@ def result_row(id_: str, case: Case, example: Example, scorer: Scorer, scored: S
         **made_by,
         "input_sha256": input_sha256(example, scorer.lacking(example)),
     }
-    # escapes in a reply can spell characters that no file can hold
+    # escapes in a reply can stand for lone surrogates, which no file can hold
     clean: Row = json.loads(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace"))
-    return {"id": id_, "case": case.id, **clean}  # these as they are: rows are found by them
+    return {"id": id_, "case": case.id, **clean}  # unchanged: rows are looked up by them
 
 
 def judge_of(row: Row) -> str:
-    """The judge of a row and how it was asked, in words; empty where no judge was."""
+    """Describe the judge of a row and how it was asked. The text is empty if no judge was asked."""
     if not row.get("model"):
         return ""
     sampling: dict[str, Any] = row.get("sampling") or {}
@@ -115,7 +118,7 @@ class ResultFile:
     """The rows of a result file. Each iteration reads and checks them, one at a time.
 
     required: the fields that each row must have, with their types; it includes those of READ. Iterating raises
-    InputError, naming file, line and field, if the file is no result file, has no rows or has a score twice.
+    InputError, naming file, line and field, if the file is no result file, has no rows or has a duplicate score.
     """
 
     path: str | Path
@@ -137,9 +140,9 @@ class ResultFile:
 
 
 def check_result(row: Row, required: FieldTypes) -> Row:
-    """The row, if it is one of results: with the fields `required`, READ among them, and a value for each system.
+    """Return the row if it is a result row: it has the fields `required`, READ among them, and a value for each system.
 
-    Raises InputError naming the first field with another value.
+    Raises InputError naming the first field that does not fit.
     """
     check_fields(row, required)
     if not row["systems"] or len(set(row["systems"])) < len(row["systems"]):
@@ -151,7 +154,7 @@ def check_result(row: Row, required: FieldTypes) -> Row:
 
 
 def check_costs(row: Row) -> Row:
-    """The row, if it says what it has cost. Raises InputError naming the first field with another value."""
+    """Return the row if it says what it cost. Raises InputError naming the first field that does not fit."""
     check_fields(row, COSTS)
     if row.get("paid_tokens") and len(row["paid_tokens"]) != 2:
         raise InputError("field 'paid_tokens' must hold two numbers, of prompts and of replies")
@@ -165,20 +168,20 @@ class Judged:
     Attributes:
         case: The id of the case.
         question: Its question.
-        slice_tag: The group of questions that it belongs to; None if the input names none.
+        slice_tag: The slice that the case belongs to; None if the input names none.
         system: The RAG system that gave the answer.
-        metric: The scorer and what it checked against.
-        answer: What was judged.
-        reference: What it was judged by.
+        metric: The scorer and the reference that it used.
+        answer: The answer that was judged.
+        reference: The text that it was judged by.
         score: In the metric's own range; None if no trial has one.
-        status: Of the first trial with a score, else of the first trial.
+        status: The status of the first trial with a score, or of the first trial if none has one.
         claims: The answer's atomic claims as JSON; None if the metric has none.
         latency_s: How many seconds the RAG system took; None if the input does not say.
         judge: The model and the prompt that gave the score.
         reference_kind: "truth", "contexts" or "reference"; None if unknown, or if there is none.
         chunks: The retrieved contexts that the metric used beside the reference.
         retrieved: The ids of the retrieved contexts, best first, as the input gives them.
-        gold_chunk_ids: Those of the chunks that hold the answer.
+        gold_chunk_ids: The ids of the chunks that hold the answer.
         cost_usd: What the answer cost, in dollars; None if the input does not say.
         golden: A hash of each text that fixes the case (see `Case.golden`); empty in files of earlier versions.
     """
@@ -204,18 +207,18 @@ class Judged:
 
     @property
     def sources(self) -> list[tuple[str, str]]:
-        """What the score was made from besides question and answer: names in words, and texts."""
+        """The texts that the score depends on besides question and answer, as `(name in words, text)`."""
         return sources(self.reference, self.reference_kind, self.chunks)
 
 
 def sources(reference: str, kind: str | None, chunks: Sequence[str]) -> list[tuple[str, str]]:
-    """The texts that a score was made from, each with its name in words, such as "ground truth"."""
+    """Return the texts that a score depends on, each with its name in words, such as "ground truth"."""
     told = [(NOUNS.get(kind or "", "reference"), reference)] if kind or reference else []
     return [*told, *([(NOUNS["chunks"], BETWEEN.join(chunks))] if chunks else [])]
 
 
 def read_judged(path: str | Path) -> list[Judged]:
-    """Every answer of a result file, once for each metric, in the file's order.
+    """Return every answer of a result file, once for each metric, in the file's order.
 
     Raises InputError, naming file, line and field, if the file is no result file or has no rows.
 
@@ -225,7 +228,7 @@ def read_judged(path: str | Path) -> list[Judged]:
 
 
 def over_trials(rows: Iterable[Row]) -> list[Judged]:
-    """Every answer of these result rows, once for each metric, in the order of the rows."""
+    """Return every answer of these result rows, once for each metric, in the order of the rows."""
     trials: dict[tuple[str, str, str], list[Judged]] = {}
     for row in rows:
         for one in _judged(row):

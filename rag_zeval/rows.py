@@ -1,4 +1,4 @@
-"""The rows of a run: one file that a single process appends to, and that a kill at any moment leaves whole."""
+"""The file of a run's rows: a single process appends to it, and a kill at any moment loses no complete row."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from rag_zeval.files import Row, check_fields, check_regular, json_line, locate,
 with unix():
     import fcntl
 
-ROW_START = b'{"id": "'  # how every line of ours begins, so that a torn one is known from another's file
-T = TypeVar("T")  # what is made of a row
+ROW_START = b'{"id": "'  # the beginning of each of our lines: it tells a torn line from a foreign file
+T = TypeVar("T")  # what a row is turned into
 
 
 class StoredRows(Mapping[str, T]):
-    """The rows of a JSONL file by their "id", read from the file when they are looked at: a long file fits in memory.
+    """The rows of a JSONL file by their "id". A row is read when it is looked up, so even a long file fits in memory.
 
-    read: what is made of a row then. All `values` are one pass over the file, which is open only while it is read.
-    size: bytes of whole rows, each with its end of line, which the last may lack. torn: what follows them, as a kill
-    leaves it: a last line without its end that is no row. Raises InputError when another line is no row, or an id
-    stands twice.
+    read: turns a row into the value of a lookup. `values` reads the file in one pass, and opens it only for that time.
+    size: bytes of all whole rows, each counted with its line break, even if the last one lacks it. torn: what a kill
+    left after them: a last line that has no line break and is no row. Raises InputError if another line is no row, or
+    for a duplicate id.
     """
 
     def __init__(self, path: Path, read: Callable[[Row], T]):
@@ -53,12 +53,12 @@ class StoredRows(Mapping[str, T]):
             self.add(row["id"], len(line) + (not whole))
 
     def add(self, id_: str, length: int) -> None:
-        """Take note of a row written behind the others, of `length` bytes with its end of line."""
+        """Note a row that was written after the others. length: its bytes, with the line break."""
         self._starts[id_] = self.size
         self.size += length
 
     def lines(self, ids: Iterable[str]) -> Iterator[bytes]:
-        """The lines of these rows as they stand in the file, with their ends."""
+        """Yield the lines of these rows as they are in the file, with their line breaks."""
         with open(self._path, "rb") as file:
             for id_ in ids:
                 file.seek(self._starts[id_])
@@ -97,14 +97,14 @@ class _Values(ValuesView[T]):
 
 
 class RowWriter:
-    """The JSONL of a run's finished rows, each with a string "id"; a restart finds in `done` what is there already.
+    """Writes a run's finished rows to a JSONL file, each with a string "id". `done` holds the rows already written.
 
-    One process writes it at a time: it is locked until it is closed or the process ends. Opening it changes no row: who
-    finds rows of something else in `done` leaves them as they are. `settle` makes it ready to go on, and is what the
-    first `append` does.
+    One process writes the file at a time: it is locked until it is closed or the process ends. Opening it changes no
+    row, so a caller that finds foreign rows in `done` can leave them as they are. `settle` prepares the file for new
+    rows; the first `append` calls it.
 
-    Raises InputError, with the file as it was, when it is no regular file, another process is writing it, a complete
-    line is not a row, an id stands twice, or it ends in something else than a row that a kill tore.
+    Raises InputError, and leaves the file as it was, if it is no regular file or another process is writing it. It also
+    does so if a complete line is not a row, for a duplicate id, and if a torn end is not the beginning of a row.
     """
 
     def __init__(self, path: str | Path):
@@ -122,24 +122,24 @@ class RowWriter:
             raise
 
     def settle(self, again: Collection[str] = (), instead: Row | None = None) -> None:
-        """Take out the rows of the ids `again`, which are to be done again, and a torn last line.
+        """Remove the rows with the ids `again`, which are to be scored again, and a torn last line.
 
-        instead: a row that takes the place of those. Its id may be among them.
-        A kill at any moment leaves all rows that stay: a second file (`.part`) takes the place of this one when whole.
+        instead: a row that replaces the removed ones. Its id may be among theirs.
+        A kill at any moment loses none of the other rows: a second file (`.part`) replaces this one once it is whole.
         """
         self._settled, again = True, set(again)
         if again or self.path.stat().st_size != self.done.size:
             kept = self.done.lines(id_ for id_ in self.done if id_ not in again)
-            part = self.path.with_name(f"{self.path.name}.part")  # under the lock: one that a kill left is taken over
+            part = self.path.with_name(f"{self.path.name}.part")  # under the lock, so it may replace what a kill left
             write_chunks(self.path.resolve(), chain(kept, [json_line(instead)] if instead else []), part)
             self._file.close()
             self._file = _open_locked(self.path)
             self.done = StoredRows(self.path, dict)
 
     def append(self, row: Row) -> None:
-        """Write one row and hand it to the operating system. Raises ValueError if its id is there already.
+        """Write one row and hand it to the operating system. Raises ValueError for a duplicate id.
 
-        Raises OSError, naming the file, when the disk is full; nothing of the row is then left.
+        Raises OSError, naming the file, if the disk is full; then nothing of the row is left in the file.
         """
         if row["id"] in self.done:
             raise ValueError(f"row {row['id']!r} has already been written")
@@ -167,7 +167,10 @@ class RowWriter:
 
 
 def _open_locked(path: Path) -> FileIO:
-    """The file, to append to, if no other process has it open so. A run that ended meanwhile may have replaced it."""
+    """Open the file for appending, and lock it. Raises InputError if another process has locked it.
+
+    If a run that ended meanwhile has replaced the file, the new one is opened.
+    """
     while True:
         file = open(path, "ab", buffering=0)  # noqa: SIM115 (closed by who gets it)
         try:

@@ -1,4 +1,4 @@
-"""The server behind the mock judge: OpenAI-compatible, without a model; it replies by script and fails on request.
+"""The server behind the mock judge. It speaks OpenAI's API without a model, replies by script and fails on request.
 
 `rag-zeval mock-judge` starts it from the command line, with the rule in `literal_judge` as its script. Tests of
 everything that talks to a judge start it too.
@@ -19,7 +19,7 @@ from rag_zeval.ports import listen, send
 
 HANG_SECONDS = 3600.0
 Body = dict[str, Any]
-Answer = Mapping[str, Any]  # "status" of an HTTP answer, and its "body" and "headers" if it has any
+Answer = Mapping[str, Any]  # an HTTP answer: its "status", and "body" and "headers" if it has any
 Replies = str | Mapping[str, str] | Callable[[Body], str | Answer | None]
 NO_REPLY = {"status": 400, "body": {"error": {"message": "there is no reply to this"}}}
 ERRORS: dict[str, Answer] = {
@@ -29,7 +29,7 @@ ERRORS: dict[str, Answer] = {
 
 
 def _nan(value: Any) -> Any:
-    """A JSON value with NaN in place of every number and boolean."""
+    """Return a JSON value with NaN in place of every number and boolean."""
     if isinstance(value, dict):
         return {key: _nan(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -38,14 +38,14 @@ def _nan(value: Any) -> Any:
 
 
 def _json_as(text: str, change: Callable[[Any], str]) -> str:
-    """Change a reply that is JSON; any other stays as it is."""
+    """Change a reply if it is JSON. Return any other reply unchanged."""
     try:
         return change(json.loads(text))
     except ValueError:
         return text
 
 
-# Faults of a model: what becomes of its right reply.
+# Faults of a model: how each changes a correct reply.
 SPOILED: dict[str, Callable[[str], str]] = {
     "fenced": lambda text: f"```json\n{text}\n```",
     "prose": lambda text: f"Sure! Here is what I found [1]:\n\n{text}\n\nLet me know if it's of use.",
@@ -55,8 +55,8 @@ SPOILED: dict[str, Callable[[str], str]] = {
     "cut": lambda text: text[: len(text) // 2],
     "refusal": lambda text: "I am sorry, but I cannot judge this.",
 }
-# Faults of a server. "length": the reply is cut off at the token limit, and the server says so; "half": the connection
-# closes in the middle of the answer; "drip": a byte now and then, without end.
+# Faults of a server. "length": the reply is cut off at the token limit, and the server says so. "half": the connection
+# closes in the middle of the answer. "drip": the server sends single bytes without end.
 BROKEN = ("length", "no text", *ERRORS, "hang", "drip", "half")
 FAULTS = (*SPOILED, *BROKEN)
 
@@ -64,12 +64,13 @@ FAULTS = (*SPOILED, *BROKEN)
 class ScriptedJudge:
     """Serves chat completions and embeddings under `url` until `close`, each request in its own thread.
 
-    replies: one text for all requests; or a mapping, of which the first key that occurs in the prompt gives the reply;
-    or a function of the request's body that returns a text, an HTTP answer, or None. Without a reply it answers 400.
+    replies: one text for all requests. Or a mapping: the first key that occurs in the prompt gives the reply. Or a
+    function of the request's body that returns a text, an HTTP answer, or None. Without a reply the server answers 400.
     faults: names of FAULTS or HTTP answers for the next requests, one each in order of arrival; "ok" is no fault.
     count: counts the tokens of a text; without it every prompt has 7 and every reply 5.
-    models, models_status: the answer to a request for its models. keep: whether `requests` and `headers` keep what was
-    sent (hundreds of MB in a long run). delay: seconds before an answer. open_most: most requests open at one time.
+    models, models_status: the list of models that the server returns, and its HTTP status. keep: whether `requests` and
+    `headers` keep what was sent (hundreds of MB in a long run). delay: seconds before an answer. open_most: the largest
+    number of requests that were open at one time.
 
         judge = ScriptedJudge('[{"id": "A", ...}]')
         Evaluator(open_backend(judge.spec())).evaluate("Who?", "Ann.", ["Ann."])
@@ -110,11 +111,11 @@ class ScriptedJudge:
         send(handler, self.models_status, {"object": "list", "data": self.models})
 
     def _post(self, handler: BaseHTTPRequestHandler) -> None:
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # a client that does not wait
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the client has left
             self.answer(handler)
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
-        """Take a request's body and answer it, or fail as the next fault says."""
+        """Read a request's body and answer it, or fail as the next fault says."""
         body = json.loads(handler.rfile.read(int(handler.headers["Content-Length"])))
         with self._lock:
             if self._keep:
@@ -166,7 +167,7 @@ class ScriptedJudge:
         send(handler, 200, {"object": "list", "model": body["model"], "data": data, "usage": usage})
 
     def _break(self, handler: BaseHTTPRequestHandler, fault: str | Answer) -> bool:
-        """Fail as a server does; False if the fault is none of a server's."""
+        """Fail as a broken server does. Return False if the fault is no HTTP answer, "hang", "drip" or "half"."""
         if isinstance(fault, Mapping):
             send(handler, fault["status"], fault.get("body", {"error": {"message": "no"}}), fault.get("headers"))
         elif fault == "hang":
@@ -189,5 +190,8 @@ class ScriptedJudge:
 
 
 def read_replies(path: Path) -> dict[str, str]:
-    """`{text in the prompt: reply}`; a reply that is no text is sent as JSON. Raises InputError for any other file."""
+    """Read `{text in the prompt: reply}`. A reply that is no text is sent as JSON.
+
+    Raises InputError if the file holds no JSON object.
+    """
     return {key: reply if isinstance(reply, str) else json.dumps(reply) for key, reply in read_json(path).items()}

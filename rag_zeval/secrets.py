@@ -19,17 +19,17 @@ from functools import reduce
 
 MASK = "[key]"
 SHORTEST = 8  # characters; ordinary texts contain shorter values by chance
-RUN = 15  # characters, separators not counted, that make a piece of a key
+RUN = 15  # characters of a key, separators not counted, that are masked even without the rest
 RUN_BASE64, RUN_HEX = RUN * 4 // 3, RUN * 2
 ANCHOR = 6  # characters that are searched first: every run contains one that starts at a multiple of the stride
 LAYERS = 4  # nested encodings, such as percent-encoding in JSON in HTML
 
-# May stand between the characters of a key. Not the syntax of JSON, HTML or tables, so a mask never spans it.
+# These may occur between the characters of a key. The syntax of JSON, HTML and tables is not here: no mask spans it.
 SEPARATORS = bytes([*range(33), 127]) + rb"-._:+/=\\"
 LOWER = bytes(range(256)).lower()
 SEPARATED = re.compile("[" + re.escape(SEPARATORS.decode()) + "]+")
 WIDE = re.compile("[^\x00-\x7f]")
-# An escaped character. A run of backslashes belongs to what it escapes, so that masked JSON is still JSON.
+# An escaped character. All backslashes before it belong to it, so that masked JSON is still JSON.
 SPELT = re.compile(
     r"\\(?<!\\\\)\\*(?:u\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|x([0-9a-fA-F]{2})|([nrtbfv])|)"
     r"|%(?:25){0,9}([0-9a-fA-F]{2})"
@@ -38,7 +38,7 @@ SPELT = re.compile(
 
 BLANKS = ("n", "r", "t", "b", "f", "v")
 
-# Well-known forms of keys. Only commands are searched for them, since texts may contain such words.
+# Well-known forms of keys. Not used for ordinary texts, which may contain such words.
 KNOWN_SHAPE = re.compile(
     r"(?<![A-Za-z0-9])(?:(?:sk|pk|rk|xai|nvapi|pplx|fw|key)-|(?:sk|hf|gsk|r8|ghp|gho|csk|tgp)_|github_pat_|AIza|eyJ)"
     r"(?=[\w+/=~.-]*\d)[\w+/=~.-]{12,}"
@@ -63,7 +63,7 @@ class _Pattern:
         self.anchors = {self.text[at : at + ANCHOR]: at for at in range(0, len(self.text) - ANCHOR + 1, stride)}
 
     def run(self, seen: str, at: int, anchor: str) -> tuple[int, int]:
-        """Start and end of the longest match around an anchor that was found in the text."""
+        """Return start and end of the longest match around an anchor that was found in the text."""
         here = self.anchors[anchor]
         before = after = 0
         while before < min(at, here) and seen[at - before - 1] == self.text[here - before - 1]:
@@ -87,20 +87,20 @@ def hide(value: str) -> None:
     for form in {value, *_layers(value)}:
         text = form.encode("ascii", "ignore")
         letters = text.translate(None, SEPARATORS)
-        if len(letters) >= RUN:  # pieces of a key made of words occur in ordinary texts
+        if len(letters) >= RUN:  # letters alone must match as a whole: texts contain such words
             _patterns.append(_Pattern(text, len(letters) if letters.isalpha() else RUN))
         elif len(text) >= SHORTEST:
             _exact.append(text.decode())
     raw = value.encode()
     _patterns.append(_Pattern(raw.hex().encode(), RUN_HEX))
-    for offset in range(3):  # the characters that depend on no neighbour
+    for offset in range(3):  # only the characters that do not depend on the text around the key
         coded = b64encode(bytes(offset) + raw)
         _patterns.append(_Pattern(coded[(8 * offset + 5) // 6 : 8 * (offset + len(raw)) // 6], RUN_BASE64))
     _anchors[:] = dict.fromkeys(anchor.encode() for pattern in _patterns for anchor in pattern.anchors)
 
 
 def hide_header(value: str) -> None:
-    """As `hide`, for the value of a header. Also hides the part after the scheme, and the password of Basic."""
+    """Hide the value of a header, the part after its scheme, and the password if the scheme is Basic."""
     hide(value)
     scheme, _, credentials = value.partition(" ")
     hide(credentials.strip())
@@ -127,14 +127,14 @@ def hide_words(words: Sequence[str]) -> None:
 
 
 def looks_like_keys(text: str) -> Iterator[str]:
-    """The parts of a text that look like a well-known key, follow `Bearer`, or are a password or key in a URL."""
+    """Yield the parts of a text that look like a known kind of key, follow `Bearer`, or are secrets in a URL."""
     yield from KNOWN_SHAPE.findall(text)
     yield from SCHEME.findall(text)
     yield from filter(None, (part for parts in IN_URL.findall(text) for part in parts))
 
 
 def without_keys(text: str) -> str:
-    """A foreign package's error message, also scrubbed of keys that only that package knows, by their form."""
+    """Return a foreign package's error message with keys masked. Keys that only it knows are found by their form."""
     hide_environment()
     for value in looks_like_keys(text):
         text = text.replace(value, MASK)
@@ -142,7 +142,7 @@ def without_keys(text: str) -> str:
 
 
 def environment_for_others() -> dict[str, str]:
-    """The environment for a foreign program that needs no key: without the variables that hold one."""
+    """Return the environment for a foreign program that needs no key: without the variables that hold one."""
     hide_environment()
     return {name: value for name, value in os.environ.items() if scrub(value) == value}
 
@@ -157,7 +157,7 @@ def _is_random(value: str) -> bool:
 
 
 def scrub(text: str) -> str:
-    """The text with "[key]" in place of every hidden value, and of every piece of it with 15 characters or more.
+    """Return the text with "[key]" in place of every hidden value, and of every piece of one from 15 characters on.
 
     Values are found in any case, with separators or zero-width characters inside, in full-width forms, in base64 (also
     within a longer text), in hex, and in escapes of JSON, Python, HTML and URLs. A value with fewer than 15 letters and
@@ -178,7 +178,7 @@ def scrub(text: str) -> str:
 
 
 def _stands_in(text: str) -> bool:
-    """Whether a text may contain a hidden value: quick, and never wrongly False."""
+    """Whether a text may contain a hidden value. The test is quick, and never wrongly False."""
     for layer in _layers(text):
         plain = (layer if layer.isascii() else unicodedata.normalize("NFKD", layer)).encode("ascii", "ignore")
         if any(value.encode() in plain for value in _exact):
@@ -190,10 +190,10 @@ def _stands_in(text: str) -> bool:
 
 
 def _layers(text: str) -> Iterator[str]:
-    """The text with the characters that are spelt as others read, again and again."""
+    """Yield the text with its escapes resolved, once for each level of nested escapes."""
     first, *others = text.split("\\")
     if not ("%" in text or "&" in text or any(part[:1] in ("u", "x", "U") for part in others)):
-        # most texts: the same without a regular expression
+        # most texts: the same result without a regular expression, which is faster
         yield "".join([first, *(f" {part[1:]}" if part[:1] in BLANKS else part for part in others)])
         return
     for layer in range(LAYERS):
@@ -219,7 +219,7 @@ def _ascii(match: re.Match[str]) -> str:
 
 
 def _places(text: str) -> list[tuple[int, int]]:
-    """Start and end of each hidden value in a text, in order."""
+    """Return start and end of each hidden value in a text, in order."""
     found = []
     read: list[_Rewritten] = []
     for _ in range(LAYERS):
@@ -259,7 +259,7 @@ def _loose_places(loose: str) -> Iterator[tuple[int, int]]:
 
 
 class _Rewritten:
-    """The result of `pattern.sub` on a text, and where each part of it comes from."""
+    """The result of `pattern.sub` on a text. It knows where in the text each of its parts was."""
 
     def __init__(self, text: str, pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str]):
         self._at, self._start, self._end = array("q"), array("q"), array("q")  # of parts, unchanged or replaced
@@ -284,7 +284,7 @@ class _Rewritten:
         self._length += length
 
     def origin(self, start: int, end: int) -> tuple[int, int]:
-        """Start and end, in the original text, of a part of the result. An escaped character counts as a whole."""
+        """Return start and end, in the original text, of a part of the result. An escape is never divided."""
         return self._source(start)[0], self._source(end - 1)[1]
 
     def _source(self, place: int) -> tuple[int, int]:

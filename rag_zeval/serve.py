@@ -10,7 +10,7 @@ from rag_zeval.errors import InputError, missing
 from rag_zeval.files import check_object, model_sha256, read_card, read_json
 from rag_zeval.models.open import check_spec
 
-URL = "http://127.0.0.1:8000/v1"  # vLLM's own port
+URL = "http://127.0.0.1:8000/v1"  # vLLM's default port
 LONGEST = 16_384  # tokens of prompt and reply: what the paper trains with
 MODULE = "vllm.entrypoints.openai.api_server"
 
@@ -18,7 +18,7 @@ MODULE = "vllm.entrypoints.openai.api_server"
 def serve(folder: str, extra: Sequence[str] = ()) -> None:
     """Replace this process by vLLM's server for a model folder. `extra` are arguments for vLLM.
 
-    Does not return. Raises InputError if the folder has no model, or without vLLM.
+    Does not return. Raises InputError if the folder has no model, or if vLLM is not installed.
     """
     command = serve_command(folder, extra)
     variant = read_card(folder).get("variant", "paper")
@@ -31,7 +31,7 @@ def serve(folder: str, extra: Sequence[str] = ()) -> None:
 
 
 def served_name(folder: str | Path) -> str:
-    """The name under which a model is served. It contains a hash of the weights.
+    """Return the name under which a model is served. It contains a hash of the weights.
 
     The cache and result rows identify an endpoint's model by URL and name, so two models that are served one after the
     other need different names. Raises InputError if the folder has no model.
@@ -40,9 +40,10 @@ def served_name(folder: str | Path) -> str:
 
 
 def served_spec(folder: str | Path, spec: str | None = None) -> str:
-    """The spec of the model that is served from a folder: `spec`, or by default vLLM's port on this machine.
+    """Return the spec of the model that is served from a folder.
 
-    Raises InputError if the folder has no model, or another one than the spec names.
+    spec: where it is served; by default on vLLM's port on this machine. Raises InputError if the folder has no model,
+    or a model other than the one that the spec names.
     """
     name = served_name(folder)
     endpoint = check_spec(spec) if spec is not None else (name, URL)
@@ -52,11 +53,11 @@ def served_spec(folder: str | Path, spec: str | None = None) -> str:
 
 
 def serve_command(folder: str, extra: Sequence[str] = ()) -> list[str]:
-    """The server's command line. `extra` comes last, so it overrides our arguments.
+    """Return the server's command line. `extra` comes last, so it overrides our arguments.
 
-    The window is the model's, at most LONGEST. Only this machine can connect, and no web page that is open on it may
-    ask. Sampling follows the request, not the model's generation_config.json. Raises InputError if the folder has no
-    model with a window.
+    The context window is the model's, at most LONGEST. Only this machine can connect, and web pages that are open on it
+    are refused. Sampling follows the request, not the model's generation_config.json. Raises InputError if the folder
+    has no model, or its model states no window.
     """
     path = Path(folder) / "config.json"
     if not path.is_file():

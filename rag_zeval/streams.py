@@ -1,6 +1,6 @@
-"""How a command runs, and its exit status.
+"""Runs commands with guarded standard streams, and gives their exit status.
 
-Its standard streams accept every character and mask keys. If their reader leaves, the command goes on without them.
+The streams accept every character and mask API keys. If their reader leaves, the command continues without output.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ DRAWING = re.compile(r"(\x1b\[[0-9;?]*[A-Za-z]|\x1b\]8;[^\x07\x1b]*\x1b\\|\r)") 
 class Stream:
     """A text stream that writes to another.
 
-    It masks hidden values, escapes what a terminal or a build server would obey, and characters that the encoding lacks
-    as Python does. After a failed write (the reader of a pipe left, the disk is full) it drops all further text, and
-    `fault` holds the error.
+    It masks hidden values, and escapes what a terminal or a build server would obey. Characters that the encoding lacks
+    become Python's backslash escapes. After a failed write (the reader of a pipe left, the disk is full) it drops all
+    further text, and `fault` holds the error.
     """
 
     def __init__(self, stream: TextIO):
@@ -39,7 +39,7 @@ class Stream:
 
     @property
     def rich_proxied_file(self) -> Drawn:
-        """Where a `rich.Console` writes that is to write to this stream: rich looks for a file under this name."""
+        """The file for a `rich.Console` that writes to this stream. rich looks it up by this name."""
         return Drawn(self)
 
     def write(self, text: str) -> int:
@@ -49,7 +49,7 @@ class Stream:
         return len(text)
 
     def write_shown(self, text: str) -> None:
-        """Write a text that has been scrubbed, and holds no control that a terminal should not obey."""
+        """Write a text that is already scrubbed, and whose controls are safe for a terminal."""
         if self.fault is None:
             encoding = getattr(self._stream, "encoding", None) or "utf-8"
             shown = without_commands(text).encode(encoding, "backslashreplace").decode(encoding)
@@ -71,19 +71,22 @@ class Stream:
 
     def _give_up(self, error: OSError) -> None:
         self.fault = error
-        with suppress(OSError, ValueError):  # what is buffered goes nowhere when Python ends and flushes again
+        with suppress(OSError, ValueError):  # Python flushes again at exit: the rest goes to the null device
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._stream.fileno())
             os.close(nowhere)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "buffer":  # bytes would go past `write`
+        if name == "buffer":  # bytes would bypass `write`
             raise AttributeError(name)
         return getattr(self._stream, name)
 
 
 class Drawn:
-    """What rich writes for a Stream: it may colour, move and link, as rich does; every other control is escaped."""
+    """The file through which rich writes to a Stream. rich's colours, cursor moves and links stay as they are.
+
+    Every other control character is escaped.
+    """
 
     def __init__(self, stream: Stream):
         self._stream = stream
@@ -99,13 +102,13 @@ class Drawn:
 
 
 def drawn(stream: TextIO) -> TextIO:
-    """Where rich is to write to show something on this stream, also while its bars have taken the stream's place."""
+    """Return the file to which rich should write for this stream, also while rich's bars have replaced the stream."""
     return cast(TextIO, getattr(stream, "rich_proxied_file", stream))
 
 
 @contextmanager
 def guarded() -> Iterator[Stream]:
-    """Replace stdout and stderr by Streams, and yield that of stdout. A closed one becomes the null device."""
+    """Replace stdout and stderr by Streams, and yield the Stream of stdout. A closed one becomes the null device."""
     before = sys.stdout, sys.stderr
     out, err = (Stream(stream or open(os.devnull, "w", encoding="utf-8")) for stream in before)  # noqa: SIM115
     sys.stdout, sys.stderr = cast(TextIO, out), cast(TextIO, err)
@@ -120,9 +123,9 @@ def guarded() -> Iterator[Stream]:
 def exit_status(stage: Callable[[], int]) -> int:
     """Run a stage with guarded standard streams, and return its exit status.
 
-    It is 2 after `error: ...` on stderr for bad input, for files, and for a standard output that cannot be written. It
-    is 2 after a traceback for a bug, since 1 is a verdict, and 130 after Ctrl-C. If the reader of the output left, the
-    status stays as it is.
+    Bad input and failing files print `error: ...` on stderr and give 2. So does a standard output that cannot be
+    written. A bug prints a traceback and gives 2, because 1 is a verdict. Ctrl-C gives 130. If only the reader of the
+    output left, the stage's status is returned.
     """
     with guarded() as out:
         status = 2
@@ -138,7 +141,7 @@ def exit_status(stage: Callable[[], int]) -> int:
         except InputError as error:
             for line in error.lines:
                 print("error:", line, file=sys.stderr)
-        except OSError as error:  # a disk that is full, a folder one may not write to
+        except OSError as error:  # a full disk, a folder without write permission
             print("error:", *str(error).splitlines(), file=sys.stderr)
         except KeyboardInterrupt:
             print("interrupted: run the same command again to resume", file=sys.stderr)
@@ -157,21 +160,22 @@ def exit_status(stage: Callable[[], int]) -> int:
 def run_app(app: typer.Typer, words: Sequence[str] | None = None, name: str | None = None) -> int:
     """Run a typer app on these words, by default those of the command line, and return its exit status.
 
-    name: what the help calls the program. Raises what a command of the app raises, and KeyboardInterrupt.
+    name: the program's name in the help. Raises what a command of the app raises, and KeyboardInterrupt after Ctrl-C.
     """
     try:
-        app(args=words, prog_name=name)  # ends in SystemExit, of bad usage as well
+        app(args=words, prog_name=name)  # always ends in SystemExit, also after a usage error
     except SystemExit as stop:
-        if stop.code == 130:  # what typer makes of Ctrl-C, without a word
+        if stop.code == 130:  # typer exits so after Ctrl-C, without a message
             raise KeyboardInterrupt from stop
         return int(stop.code or 0)
     return 0
 
 
 def run_command(command: Callable[..., None], words: Sequence[str], module: str, about: str | None) -> int:
-    """Run a function on the words after `python -m module`, as `run_app` does; its parameters are its options.
+    """Run a function as a command, on the words after `python -m module`, and return its exit status as `run_app` does.
 
-    about: the help text. Its paragraphs and list items are filled to the width of the terminal.
+    The function's parameters are the command's options. about: the help text; its paragraphs and list items are filled
+    to the width of the terminal.
     """
     import typer
 
@@ -181,8 +185,9 @@ def run_command(command: Callable[..., None], words: Sequence[str], module: str,
 
 
 def command_line(command: Callable[..., None], module: str, about: str | None) -> Callable[..., int]:
-    """The `main` of a module with one command: `run_command` on the words that it is given, else on those after
-    `python -m module`. It returns the command's `exit_status`.
+    """Return the `main` of a module with one command. It runs the command and returns its `exit_status`.
+
+    `main` takes the words for the command; by default those after `python -m module`.
 
         main = command_line(write, "synthesize.answer_set", "Keep the answers of finished runs.")
         sys.exit(main())

@@ -1,4 +1,4 @@
-"""Tables in the terminal, of text from users and models."""
+"""Prints tables of text from users and models in the terminal."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ from rich.text import Text
 
 from rag_zeval.text import one_line
 
-FILE_WIDTH = 1_000  # characters, where the output is no terminal: no cell of a list is folded
+FILE_WIDTH = 1_000  # characters, if the output is no terminal: so wide that cells of lists are not folded
 
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -28,10 +28,10 @@ def print_framed(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def _print(heads: Sequence[str], rows: Iterable[Sequence[str]], width: int | None, **look: object) -> None:
-    """Print a table in which long cells are folded, never cut: names that differ at their ends stay apart.
+    """Print a table in which long cells are folded, never cut, so that names that differ at their ends stay distinct.
 
-    Brackets in a cell are no markup, and characters that do not print become spaces. If rows are folded, there are
-    lines between them.
+    Brackets in a cell are not read as markup. Characters that do not print become spaces. If rows are folded, lines
+    separate them.
     """
     console = Console(width=width)
     columns = [Column(Text(head), overflow="fold") for head in heads]

@@ -1,4 +1,4 @@
-"""Text of users and models: on one line, checked for being blank, valid for an encoding; its ids, and intervals."""
+"""Makes text of users and models safe to print and encode, derives ids and hashes from it, and formats intervals."""
 
 import hashlib
 import json
@@ -8,43 +8,43 @@ from typing import Any
 from unicodedata import category
 from urllib.parse import quote
 
-# What a terminal obeys, or what turns the direction of a line: all controls but tabs and ends of lines, and marks.
+# What a terminal obeys (all controls except tab and line feed), and invisible marks such as those of text direction.
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
-# What build servers obey in a log: GitHub `::name` at the start of a line and `##[name]`, Azure and TeamCity `##vso[`.
+# What build servers obey in a log: `::name` at the start of a line and `##[name]` (GitHub), `##vso[` (Azure, TeamCity).
 _COMMAND = re.compile(r"^(?:[^\S\n]|\x1b\[[0-9;]*m)*(?=::)|#(?=#\w*\[)", re.MULTILINE)
-LINE_READ = 10_000  # how many characters of a text are read
-# Ends of sentences in Chinese, Japanese, Arabic, Urdu and Hindi; no space need follow them.
+LINE_READ = 10_000  # characters of a text that `one_line` reads
+# Ends of sentences in Chinese, Japanese, Arabic, Urdu and Hindi. They need no space after them.
 OTHER_ENDS = "。！？｡؟۔।॥"
-# what Unicode's categories do not tell: fillers, the blank of Braille, marks that choose how a character looks
+# Invisible, though Unicode's categories do not say so: fillers, the Braille blank, and variation selectors.
 _UNSEEN = {*map(chr, (0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, 0x180F, *range(0x180B, 0x180E)))}
 _UNSEEN |= {*map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))}
 
 
 def one_line(text: str) -> str:
-    """The text on one line, at most 300 characters long, so that a status can quote it and a terminal can show it.
+    """Return the text as one line of at most 300 characters, which a status can quote and a terminal can show.
 
-    Each run of characters that do not print (controls, marks of writing direction, lone surrogates) is one space.
+    Each run of characters that do not print (controls, marks of writing direction, lone surrogates) becomes one space.
     """
     return " ".join("".join(c if c.isprintable() else " " for c in text[:LINE_READ]).split())[:300]
 
 
 def visible(text: str) -> str:
-    """The text with an escape, such as `\\x1b`, for each character that a terminal would obey; lines stay lines."""
+    """Return the text with each character that a terminal would obey escaped, such as `\\x1b`. Lines stay lines."""
     return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def without_commands(text: str) -> str:
-    """The text with a backslash in what a build server would take for a command in its log (`::error`, `##[error]`)."""
+    """Return the text with a backslash in what a build server would take for a command (`::error`, `##[error]`)."""
     return _COMMAND.sub(lambda found: found[0] + "\\", text)
 
 
 def text_id(kind: str, text: str) -> str:
-    """An id made of a text, such as "q-0123456789ab"; texts that differ only in spaces have the same."""
+    """Return an id made of a text, such as "q-0123456789ab". Texts that differ only in white space have the same id."""
     return f"{kind}-" + hashlib.sha256(" ".join(text.split()).encode("utf-8", "replace")).hexdigest()[:12]
 
 
 def trec_id(id_: str) -> str:
-    """The id as TREC's files can hold it: white space, which separates their fields, is percent-encoded.
+    """Return the id as TREC's files can hold it. White space, which separates their fields, is percent-encoded.
 
     >>> trec_id("my notes.md#2")
     'my%20notes.md#2'
@@ -53,26 +53,28 @@ def trec_id(id_: str) -> str:
 
 
 def is_blank(value: str | Sequence[str] | None) -> bool:
-    """Whether there is nothing to see: None, a text of spaces and invisible characters only, or a list of such."""
+    """Whether there is nothing to see: None, a text of only spaces and invisible characters, or a list of such."""
     if isinstance(value, str):
         return all(c.isspace() or category(c) in ("Cc", "Cf", "Zl", "Zp", "Zs") or c in _UNSEEN for c in value)
     return value is None or all(map(is_blank, value))
 
 
 def without_surrogates(text: str) -> str:
-    """The text with each lone surrogate replaced. JSON can hold them (half an emoji); no encoding of a model can."""
+    """Return the text with U+FFFD for each lone surrogate (half an emoji). JSON can hold these, but no model can."""
     return re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 
 def content_hash(*parts: Any) -> str:
-    """16 hex digits that stand for these texts, numbers and lists: other values have others, in all likelihood."""
+    """Return a hash of these texts, numbers and lists: 16 hex digits, which almost surely differ for other values."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
 def with_interval(
     value: float | None, low: float | None, high: float | None, form: str = ".3f", none: str = "-"
 ) -> str:
-    """A number with its interval, or alone where either end is None, each in the same form; `none` for no number.
+    """Return a number with its interval as text. The number is alone if either end is None.
+
+    form: the format of all three numbers. none: the text if there is no number.
 
     >>> with_interval(0.4123, 0.3712, 0.4555)
     '0.412 [0.371, 0.456]'
@@ -83,9 +85,9 @@ def with_interval(
 
 
 def in_markdown(text: str) -> str:
-    """Foreign text as Markdown that shows it letter by letter.
+    """Return foreign text as Markdown that shows every character literally.
 
-    A space of no width, as Renovate sets it, keeps GitHub from calling people (@name) and linking issues (#1, a URL).
+    A zero-width space, as Renovate uses it, keeps GitHub from notifying people (@name) and linking issues (#1, a URL).
     """
     plain = re.sub(r"([\\`*_\[\]<>|~&#])", r"\\\1", one_line(text))
     return re.sub(r"@|#|:(?=//)", r"\g<0>&#8203;", plain)

@@ -1,4 +1,4 @@
-"""YAML that others wrote: plain values, without what makes a small file large or slow to read; and their checks."""
+"""Reads YAML that others wrote, refuses what makes a small file large or slow to read, and checks the values."""
 
 import math
 from collections import Counter
@@ -16,15 +16,16 @@ from rag_zeval.text import one_line
 Settings = TypeVar("Settings", bound=BaseModel)
 LARGEST = 1 << 20  # bytes of a file
 LONGEST_NUMBER = 300  # characters
-DEEPEST = 100  # brackets in brackets
+DEEPEST = 100  # levels of nested brackets
 SHOWN = 200  # characters of a value in a message
 INT, FLOAT = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """Refuses aliases, of which ten lines can make a billion values, and numbers that are none or take minutes.
+    """Refuses aliases, since ten lines of them can make a billion values, and brackets that are nested too deep.
 
-    A key that is there twice is refused as well: YAML would drop its first value without a word.
+    It also refuses numbers that are not finite or take minutes to read, and duplicate keys, whose first value YAML
+    would silently drop.
     """
 
     def fetch_flow_collection_start(self, token: type[yaml.Token]) -> None:
@@ -59,10 +60,10 @@ _PlainLoader.add_constructor(FLOAT, _finite)
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
-    """The keys and values of a YAML file, as they are written.
+    """Return the keys and values of a YAML file.
 
-    Raises InputError, naming the file, for what is no YAML, has aliases or more than LARGEST bytes, or holds something
-    else than keys with values.
+    Raises InputError, naming the file, if it is no YAML, has aliases or more than LARGEST bytes, or holds anything
+    other than keys with values.
     """
     path = Path(path)
     check_regular(path)
@@ -81,10 +82,11 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
 
 
 def checked(kind: type[Settings], values: Any) -> Settings:
-    """The values as a model of pydantic's.
+    """Return the values as a pydantic model.
 
-    Raises InputError for the first value that does not fit: its key, what it must be, and what it is. Items of a list
-    are counted from 1. A field's description ends the sentence "must be ..."; without one, pydantic says what is wrong.
+    Raises InputError for the first value that does not fit. It names the key, what the value must be and what it is.
+    Items of a list are counted from 1. A field's description ends the sentence "must be ..."; without one, pydantic
+    says what is wrong.
     """
     try:
         return kind.model_validate(values)
@@ -114,7 +116,7 @@ def _first_fault(kind: type[BaseModel], error: ValidationError) -> str:
     if first["type"] == "value_error":
         own = first["ctx"]["error"]
         return f"{name}: {own}" if name else str(own)  # a check of several keys names them itself
-    if wanted and get_origin(part) is list:  # a text in its place may be a URL with a key: not shown
+    if wanted and get_origin(part) is list:  # the value may be a URL with a key: do not show it
         return f"{name}: must be {wanted}"
     if first["type"] == "missing":
         return f"{name}: is missing; it must be {wanted}" if wanted else f"{name}: {first['msg']}"

@@ -1,1 +1,1 @@
-"""The paper's rewards as pure functions of a trajectory (section 3.3.2), and verl's entry to them."""
+"""The paper's rewards (section 3.3.2) as pure functions of a trajectory, and the reward function that verl calls."""

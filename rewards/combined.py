@@ -1,4 +1,4 @@
-"""The reward of one rollout, with its parts and what to watch for reward hacking."""
+"""The reward of one rollout, its parts, and metrics that reveal reward hacking."""
 
 from collections.abc import Sequence
 
@@ -11,9 +11,9 @@ from rewards.accuracy import accuracy_reward
 from rewards.evidence import Tokenize, evidence_reward, evidence_spans
 from rewards.format import PENALTY, EchoDiffers, good_trajectory
 
-RIGHT = 1.0  # of a right ranking, without its evidence: no other reward reaches it
+RIGHT = 1.0  # reward of a right ranking before the evidence reward is added; wrong rankings get less
 
-# These describe a trajectory, so they mean something only where `format` is 1: average them over those rollouts.
+# Metrics of a trajectory. They mean something only if `format` is 1, so average them over those rollouts.
 WATCHED = (
     "evidence",
     "pair_accuracy",
@@ -25,7 +25,7 @@ WATCHED = (
     "quotes",
     "quote_tokens",
 )
-OF_PAIRS = ("accuracy", "pair_accuracy", "tie_rate")  # these mean nothing where a single candidate was shown
+OF_PAIRS = ("accuracy", "pair_accuracy", "tie_rate")  # meaningless for a prompt with a single candidate
 KEYS = ("score", "format", "accuracy", "echo_differs", *WATCHED)
 
 
@@ -39,28 +39,31 @@ def combined_reward(
     answers: Sequence[str] | None = None,
     accuracy_rule: str = "all-pairs",
 ) -> dict[str, float]:
-    """The reward and its parts for one generated text; always the same keys (KEYS), all finite numbers.
+    """Return the reward of one generated text and its parts. The keys are always KEYS, the values finite numbers.
 
-    - `score`: 1 + 0.5 r_e if the format holds and the ranking is right, 0 if only the format holds, else -0.5 (paper,
-      Eq. 6).
-    - `format`, `accuracy`: 1 or 0. `echo_differs`: 1 if only an echo of the `answers` breaks the format, else 0.
+    - `score`: 1 + 0.5 r_e if the format and the ranking are right, 0 if only the format is, else -0.5 (paper, Eq. 6).
+    - `format`, `accuracy`: 1 or 0.
+    - `echo_differs`: 1 if a repeated answer differs from the candidate's and nothing else breaks the format, else 0.
     - `evidence`: r_e in [0, 1].
-    - `pair_accuracy`, `tie_rate`: share of the pairs with different alphas whose supports are in order, or equal.
-    - `supported_rate`: share of all claims. `claims`: claims per candidate; `claims_best` and `claims_worst`: of the
-      candidates with the largest and the smallest alpha.
-    - `quotes`: quotes per claim. `quote_tokens`: mean length of a quote.
+    - `pair_accuracy`: share of the pairs with different alphas whose supports are in the right order.
+    - `tie_rate`: share of these pairs whose supports are equal.
+    - `supported_rate`: share of all claims that the judge calls supported.
+    - `claims`: claims per candidate.
+    - `claims_best`, `claims_worst`: claims of the candidate with the largest and with the smallest alpha.
+    - `quotes`: quotes per claim.
+    - `quote_tokens`: mean length of a quote, in tokens.
 
     Args:
         text: What the policy wrote.
         alphas: Alpha of each candidate, in the order of the prompt.
         reference: The passage, tokenized by `tokenize`.
-        tokenize: The policy's tokens of a text, see `rewards.tokens.PolicyTokens`.
-        variant: The prompt's variant, which says what fields a trajectory has.
-        answers: The candidates' answers, to compare with those that the text repeats.
+        tokenize: Function that gives the policy's tokens of a text, see `rewards.tokens.PolicyTokens`.
+        variant: The prompt variant, which determines the fields of a trajectory.
+        answers: The candidates' answers. The answers that the text repeats are compared with them.
         accuracy_rule: See `accuracy_reward`.
 
     Raises:
-        InputError: If the variant repeats the answers and they are not given.
+        InputError: If the variant repeats the answers and `answers` is None.
     """
     try:
         trajectory = good_trajectory(text, len(alphas), variant, answers)
@@ -81,7 +84,7 @@ def combined_reward(
 
 
 def failed() -> dict[str, float]:
-    """The format penalty: what a text gets that is no trajectory, or a rollout that could not be scored at all."""
+    """Return the reward of a text that is not a trajectory, or that could not be scored: the format penalty."""
     return {**dict.fromkeys(KEYS, 0.0), "score": PENALTY}
 
 

@@ -1,4 +1,4 @@
-"""r_e: how verbatim are the quotes?"""
+"""The evidence reward r_e: how verbatim are the quotes?"""
 
 from collections.abc import Callable, Sequence
 
@@ -9,25 +9,29 @@ Tokenize = Callable[[str], Sequence[str]]
 
 
 def evidence_spans(trajectory: Trajectory) -> list[str]:
-    """All quotes of a trajectory, in order; one quoted twice stands twice."""
+    """Return all quotes of a trajectory in order, duplicates included."""
     return [span for candidate in trajectory for claim in candidate.atomic_claims for span in claim.grounding_evidence]
 
 
 def evidence_reward(trajectory: Trajectory, reference: ReferenceIndex, tokenize: Tokenize) -> float:
-    """Mean over all quotes of longest common token span / quote length, in [0, 1]; 0 without any (section 3.3.2).
+    """Return the mean grounding of all quotes, in [0, 1], or 0 if there are no quotes (paper, section 3.3.2).
 
-    A quote of fewer than ten tokens counts 0 (`rag_zeval.judge.evidence`).
+    The grounding of a quote is its longest common token span with the passage / its length. It is 0 for a quote of
+    fewer than ten tokens (`rag_zeval.judge.evidence`).
 
     Args:
-        trajectory: What the judge found, with its quotes.
+        trajectory: The judge's trajectory with its quotes.
         reference: The tokens of the passage.
-        tokenize: What made them: the policy's tokenizer, in training.
+        tokenize: The function that made these tokens. In training it is the policy's tokenizer.
     """
     spans = evidence_spans(trajectory)
     return sum(_verbatim(tokenize(span), reference) for span in spans) / len(spans) if spans else 0.0
 
 
 def _verbatim(quote: Sequence[str], reference: ReferenceIndex) -> float:
-    """The grounding of a quote, whether or not the passage has whitespace before its first word."""
+    """Return the grounding of a quote.
+
+    The passage may lack whitespace before the quote's first word, so both forms are tried and the larger value counts.
+    """
     glued = [token.lstrip() for token in quote[:1]] + list(quote[1:])
     return max(grounding(quote, reference), grounding(glued, reference))

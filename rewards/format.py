@@ -1,4 +1,4 @@
-"""r_f: is the text a trajectory?"""
+"""The format reward r_f: is the text a trajectory?"""
 
 from collections.abc import Sequence
 
@@ -14,22 +14,28 @@ PENALTY = -0.5
 
 
 class EchoDiffers(FormatError):
-    """The text is a trajectory, but it does not repeat an answer that it was asked to repeat."""
+    """The text is a trajectory, but an answer that it had to repeat differs from the candidate's answer."""
 
 
 def good_trajectory(
     text: str, n_candidates: int, variant: str = "paper", answers: Sequence[str] | None = None
 ) -> Trajectory:
-    """The trajectory of a text that gets no format penalty, so that r_f = 0 (paper, section 3.3.2).
+    """Return the trajectory of a text without a format penalty, that is with r_f = 0 (paper, section 3.3.2).
 
-    Good means: (1) `json.loads` gives a list; (2) its items are exactly the set of candidates; (3) every field of the
-    variant is there with its type; (4) each claim says something and each supported one quotes evidence, where the
-    variant has evidence at all; (5) where the variant repeats the `answers`, each one is repeated. That a claim must
-    say something, and (5), are ours: without them empty claims and empty answers would keep every other rule.
+    The text must keep five rules:
+
+    1. `json.loads` gives a list.
+    2. Its items are exactly the set of candidates.
+    3. Every field of the variant is present and has the right type.
+    4. Each claim has text. Each supported claim quotes evidence, if the variant has evidence.
+    5. If the variant repeats the `answers`, each one is repeated.
+
+    The paper does not require that claims have text, nor rule 5. Without them, empty claims and empty answers would
+    keep all other rules.
 
     Raises:
-        FormatError: Where r_f = -0.5 (PENALTY); it is EchoDiffers if (5) alone is broken.
-        InputError: If the variant repeats the answers and they are not given.
+        FormatError: If r_f = -0.5 (PENALTY). It is EchoDiffers if only rule 5 is broken.
+        InputError: If the variant repeats the answers and `answers` is None.
     """
     repeats = find_variant(variant).echo_answer
     if repeats and answers is None:
@@ -48,8 +54,8 @@ def good_trajectory(
 
 
 def repeats_answer(echo: str, answer: str) -> bool:
-    """Whether an echo is the answer as the prompt shows it, but for spacing and how Unicode codes the same letter.
+    """Whether an echo equals the answer that the prompt shows, apart from spacing and Unicode composition.
 
-    Both are composed (NFC). The compatibility forms (NFKC) would make one of `x²` and `x2`, which say different things.
+    Both texts are composed (NFC). NFKC would make `x²` and `x2` equal, which have different meanings.
     """
     return same_words(composed(echo), composed(without_surrogates(answer)))

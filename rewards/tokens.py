@@ -1,9 +1,9 @@
-"""Tokens of the policy's tokenizer, such that a sentence has the same ones alone and inside a passage.
+"""Tokens of the policy's tokenizer, changed so that a sentence has the same tokens alone and inside a passage.
 
-Tokenizers glue a space to the start of a word (Qwen) or to its end (nano). A sentence quoted from the middle of a
-passage would then begin or end with another token than it has there, and an exact quote would never score 1. So the
-whitespace at the edges of a text is dropped, and inside it a token is marked if whitespace stands before it, wherever
-the tokenizer put that whitespace. Inside a text nothing is dropped: words without their spaces are other tokens.
+Tokenizers attach a space to the start of a word (Qwen) or to its end (nano). So a sentence from the middle of a passage
+has another first or last token when it is tokenized alone, and an exact quote would never score 1. `PolicyTokens`
+therefore drops the whitespace at the edges of a text. Inside a text it marks each token that follows whitespace,
+wherever the tokenizer put that whitespace. It drops nothing inside: words without their spaces are different tokens.
 """
 
 import unicodedata
@@ -11,13 +11,13 @@ from typing import Any
 
 from rag_zeval.text import without_surrogates
 
-SPACE = " "  # a token of whitespace alone, and the mark on a token that whitespace stands before
+SPACE = " "  # a token of whitespace only, and the mark of a token that follows whitespace
 
 
 class PolicyTokens:
-    """Callable text -> token texts, for any transformers tokenizer; the first one has the mark of whitespace.
+    """Callable that returns the token texts of a text, for any transformers tokenizer.
 
-    Unicode that is composed otherwise (NFC or NFD) gives the same tokens.
+    The first token always has the whitespace mark. NFC and NFD forms of a text give the same tokens.
 
     >>> PolicyTokens(AutoTokenizer.from_pretrained("Qwen/Qwen2.5-7B-Instruct"))("The cat sat.")  # doctest: +SKIP
     [' The', ' cat', ' sat', '.']
@@ -26,7 +26,7 @@ class PolicyTokens:
     def __init__(self, tokenizer: Any):
         self._tokenizer = tokenizer
         self._texts: dict[int, str] = {}
-        # A token alone may be decoded without the space at its start: so each is decoded after this one.
+        # Decoding a single token may drop the space at its start, so each token is decoded after this one.
         self._before = self._ids("a")[-1:]
         self._text_before = self._decoded(self._before)
 
@@ -50,6 +50,6 @@ class PolicyTokens:
 
     def _text(self, token_id: int) -> str:
         decoded = self._decoded([*self._before, token_id]).removeprefix(self._text_before)
-        # A byte token decodes to U+FFFD whatever its byte: keep such tokens apart by their id.
+        # Every byte token decodes to U+FFFD, so such tokens are told apart by their id.
         self._texts[token_id] = f"<{token_id}>" if "\ufffd" in decoded else decoded
         return self._texts[token_id]

@@ -1,4 +1,7 @@
-"""verl's door to the reward: `reward.custom_reward_function.{path: pkg://rewards.verl_entry, name: compute_score}`."""
+"""The reward function that verl calls.
+
+verl's config names it: `reward.custom_reward_function.{path: pkg://rewards.verl_entry, name: compute_score}`.
+"""
 
 import itertools
 import json
@@ -13,8 +16,8 @@ from rewards.combined import combined_reward, failed
 from rewards.tokens import PolicyTokens
 
 SHOWN_ERRORS = 3
-_seen = itertools.count(1)  # errors
-_lock = threading.Lock()  # verl calls from a thread pool; one tokenizer must not be used by two threads at once
+_seen = itertools.count(1)  # numbers the errors
+_lock = threading.Lock()  # verl calls from a thread pool, and a tokenizer is not safe for two threads at once
 
 
 def compute_score(
@@ -27,13 +30,13 @@ def compute_score(
     accuracy: str = "all-pairs",
     **kwargs: Any,
 ) -> dict[str, float]:
-    """The reward of one rollout and its parts, `rewards.combined.KEYS` and `errors`: the same keys each time.
+    """Return the reward of one rollout and its parts. The keys are always `rewards.combined.KEYS` and `errors`.
 
-    `ground_truth` is the JSON object `{"alphas", "reference", "variant"}` of the training row, with `"answers"` where
-    the variant repeats them; `tokenizer` is the policy's folder and `accuracy` the rule of r_a, both from
-    `reward_kwargs`. verl goes on when a reward raises and takes its metric names from the first result: so a rollout
-    that cannot be scored gets the format penalty and counts 1 in `errors`, and the first few errors are shown on
-    stderr.
+    ground_truth: the JSON object `{"alphas", "reference", "variant"}` of the training row. It also has `"answers"` if
+    the variant repeats them. tokenizer: the policy's folder. accuracy: the rule of r_a. Both come from `reward_kwargs`.
+
+    verl continues when a reward raises, and takes its metric names from the first result. So nothing is raised here: a
+    rollout that cannot be scored gets the format penalty and `errors` 1. The first few errors are printed on stderr.
     """
     try:
         with _lock:
@@ -61,7 +64,7 @@ def _policy_tokens(tokenizer: str) -> PolicyTokens:
     return PolicyTokens(AutoTokenizer.from_pretrained(tokenizer))
 
 
-@lru_cache(maxsize=64)  # the rollouts of one prompt come close together
+@lru_cache(maxsize=64)  # the rollouts of one prompt are scored close to each other
 def _reference_index(tokenizer: str, reference: str) -> ReferenceIndex:
     return ReferenceIndex(_policy_tokens(tokenizer)(reference))
 

@@ -1,4 +1,4 @@
-"""`python -m synthesize key=value ...`: answers of falling faithfulness, from questions to `responses.jsonl`."""
+"""`python -m synthesize key=value ...`: answer questions with falling faithfulness, into `responses.jsonl`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from synthesize.answering import Answerer
     from synthesize.workers import Crew
 
-# Keys that decide what a row says. The paths of source and model do not: their hashes stand in `made_with`.
+# Keys that determine the content of a row. The paths of source and model are not among them, because `made_with` has
+# their hashes.
 BINDING = (
     "n_questions", "split", "seed", "alphas", "mixing", "chat_template", "max_new_tokens", "max_sentences",
     "max_passage_tokens",
@@ -52,7 +53,7 @@ BINDING = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit status: 0 done, 1 no question could be answered, 2 the input is wrong."""
+    """Run the stage and return the exit status: 0 done, 1 no question could be answered, 2 the input is wrong."""
     words = sys.argv[1:] if argv is None else argv
     return exit_status(lambda: run(load_config("synthesize", words)))
 
@@ -112,7 +113,7 @@ def run(asked: DictConfig) -> int:
 
 
 def _load(settings: Settings, tally: Tally, reader: JobReader) -> list[SourceQuestion]:
-    """The questions. Prints what was left out before anything is answered."""
+    """Load the questions, and print which records were left out."""
     with Console(file=drawn(sys.stderr)).status(f"reading {settings.source}"):
         questions = load_questions(settings, tally, lambda question: reader.read(question).refusal is not None)
     if settings.source != NANO:
@@ -124,9 +125,10 @@ def _load(settings: Settings, tally: Tally, reader: JobReader) -> list[SourceQue
 
 
 def _claim(out: Path, responses: Path, config: dict[str, Any], made_with: dict[str, Any]) -> dict[str, Any]:
-    """Write config.yaml, unless the folder holds rows made of something else: InputError naming what differs.
+    """Write config.yaml and return the configuration.
 
-    Returns the configuration. Where it leaves `batch_tokens` open and there are rows, it has what they were made with.
+    If `batch_tokens` is None and the folder has rows, the returned configuration has the value of the earlier run.
+    Raises InputError, naming the first difference, if the folder has rows made with other settings, model or questions.
     """
     config_file = out / "config.yaml"
     if responses.stat().st_size:
@@ -150,7 +152,7 @@ def _claim(out: Path, responses: Path, config: dict[str, Any], made_with: dict[s
 
 
 def _check_rows(writer: RowWriter, settings: Settings) -> None:
-    """Raise InputError, naming file, line and field, for a row that no run of these settings has written."""
+    """Raise InputError, naming file, line and field, for a row that a run with these settings cannot have written."""
     for number, row in enumerate(writer.done.values(), 1):
         with locate(f"{writer.path}:{number}"):
             check_fields(row, ROW)
@@ -159,7 +161,7 @@ def _check_rows(writer: RowWriter, settings: Settings) -> None:
 
 
 def _write_known(settings: Settings, reader: JobReader, jobs: Sequence[Job], writer: RowWriter, made_with: Row) -> None:
-    """Write the rows that ask no model: of questions that are refused, and of those whose answers are in a file."""
+    """Write the rows that need no model: those of refused questions, and those with answers from an answer set."""
     for job in jobs:
         if job.refusal and job.question.id not in writer.done:
             writer.append(job.row(f"failed: {job.refusal}"))
@@ -177,7 +179,7 @@ def _note(out: Path, config: dict[str, Any], made_with: dict[str, Any]) -> None:
 
 
 def _answering(settings: Settings, out: Path, model_hash: str) -> AbstractContextManager[Answerer | Crew]:
-    """What answers: this process, or several."""
+    """Return the object that answers batches: an Answerer in this process, or a Crew of several processes."""
     if settings.workers == 1:
         from synthesize.answering import Answerer
 
@@ -188,9 +190,9 @@ def _answering(settings: Settings, out: Path, model_hash: str) -> AbstractContex
 
 
 def _answer(answerer: Answerer | Crew, total: int, batches: Sequence[Batch], writer: RowWriter) -> None:
-    """Write the rows that are missing, batch by batch; `total` questions with those that are there.
+    """Write the missing rows, batch by batch. `total` is the number of questions, finished ones included.
 
-    A batch with a row missing is decoded whole, so that a run that was killed writes what an undisturbed one does.
+    A batch with any missing row is decoded as a whole, so that a resumed run writes what an uninterrupted run does.
     """
     missing = [batch for batch in batches if any(job.question.id not in writer.done for job in batch)]
     with Progress() as progress, progress.job("answering", total, len(writer.done)) as shown:

@@ -1,10 +1,10 @@
-"""An answer set: the answers of earlier runs without their passages, one Parquet file that a new run can begin with.
+"""An answer set: a Parquet file with the answers of earlier runs, without passages, which a new run can reuse.
 
     python -m synthesize.answer_set FILE RUN [RUN ...]      # writes FILE from the folders of finished runs
 
-Passages come from the questions' own source, whose licence is not ours, so `synthesize answers=FILE` joins the two by
-the questions' ids (a hash of question and passage where the source has none). What the answers were made with stands
-in the file's metadata: a run of another model or other settings does not take them.
+The file has no passages, because the source of the questions has its own licence. `synthesize answers=FILE` joins
+answers and source by the questions' ids. If the source has no ids, an id is a hash of question and passage. The file's
+metadata say what the answers were made with. A run with another model or other settings refuses the file.
 """
 
 import json
@@ -33,11 +33,11 @@ from rag_zeval.files import (
 from rag_zeval.streams import command_line
 from rag_zeval.text import without_surrogates
 
-MADE_WITH = b"rag_zeval_made_with"  # the key of the metadata
-# Of a manifest's `made_with` and `config`: what the answer to one question follows from.
+MADE_WITH = b"rag_zeval_made_with"  # key in the Parquet metadata
+# Keys of a manifest's `made_with` and `config` that determine the answers to a question.
 OF_THE_RUN = ("model_sha256", "prompt_hash")
 OF_THE_CONFIG = ("alphas", "mixing", "chat_template", "max_new_tokens", "dtype", "engine")
-OLDER = {"mixing": "logits"}  # of answers from before the key existed
+OLDER = {"mixing": "logits"}  # values for answers made before the key existed
 MANIFEST: FieldTypes = {
     "config": {
         "alphas": [(int, float)],
@@ -59,14 +59,14 @@ KEPT = ("alpha", "text", "n_tokens", "finished")
 
 
 def provenance(config: Mapping[str, Any], made_with: Mapping[str, Any]) -> Row:
-    """What an answer follows from, of a run's configuration and what it was made with."""
+    """Return the parts of a run's configuration and `made_with` that determine its answers."""
     return {key: made_with[key] for key in OF_THE_RUN} | {key: {**OLDER, **config}[key] for key in OF_THE_CONFIG}
 
 
 def read_answers(path: str | Path, made_with: Row) -> dict[str, list[Row]]:
-    """The responses by the id of their question, as `responses.jsonl` has them.
+    """Return the responses by question id, in the format of `responses.jsonl`.
 
-    Raises InputError if the file is none, or its answers were made with something else than `made_with`.
+    Raises InputError if the file is not an answer set, or if its answers were made with anything but `made_with`.
     """
     import pyarrow
     import pyarrow.parquet
@@ -85,10 +85,10 @@ def read_answers(path: str | Path, made_with: Row) -> dict[str, list[Row]]:
 
 
 def write_answers(path: str | Path, runs: Sequence[str | Path]) -> int:
-    """Write the answers of finished runs; how many questions there are.
+    """Write the answers of finished runs to a file, and return the number of questions.
 
-    Raises InputError if a run is not finished, is one of the generated world, or differs from the first in what its
-    answers follow from.
+    Raises InputError if a run is not finished, has shortened answers (`max_sentences`), or is of the nano world. The
+    same if its model, prompt or settings differ from those of the first run.
     """
     import pyarrow
     import pyarrow.parquet

@@ -1,4 +1,7 @@
-"""From batches to rows: how much fits into memory, decoding, text. Imported only where torch is already needed."""
+"""Answer batches of questions with a model, and compute how large a batch may be for the free memory.
+
+Import this module only where torch is needed anyway.
+"""
 
 import logging
 from collections.abc import Iterable, Iterator
@@ -21,14 +24,15 @@ from synthesize.sources import SourceQuestion
 
 log = logging.getLogger(__name__)
 
-SHARE = 0.8  # of the free memory; the rest is left to fragments, the system, and what is not counted here
-LOGITS = 6  # float32 copies of a step's logits at most: both streams', weighted and not, their sum, the next ones
+SHARE = 0.8  # share of the free memory to use; the rest is for fragmentation, the system and uncounted tensors
+LOGITS = 6  # most float32 copies of a step's logits: both streams', weighted and not, their sum, the next ones
 
 
 class Answerer:
     """A model that answers questions at each alpha of the settings.
 
-    Raises InputError when the folder holds no model that transformers can load, or there is no such device.
+    Raises InputError if transformers cannot load a model from the folder, or if the device does not exist. With vLLM,
+    the packed decoder's model is loaded later and may raise it then.
     """
 
     def __init__(self, settings: Settings):
@@ -40,13 +44,13 @@ class Answerer:
 
     @cached_property
     def model(self) -> Any:
-        """The packed decoder's; beside vLLM it is loaded for the first pair that vLLM leaves."""
+        """The packed decoder's model. With vLLM it is loaded only when vLLM first loses a pair."""
         return _load(self.settings)
 
     def batch_tokens(self, longest: int, sharing: int = 1) -> int:
-        """How many cached tokens of a batch the free memory holds; at least 1.
+        """Return how many cached tokens of a batch fit into the free memory, at least 1.
 
-        longest: tokens of the longest prompt; sharing: processes that use the same memory.
+        longest: tokens of the longest prompt. sharing: number of processes that share the memory.
         """
         if self.vllm:
             return self.vllm.cache_tokens
@@ -54,19 +58,22 @@ class Answerer:
         return fitting_tokens(self.model, free, self.settings.batch_size, len(self.settings.alphas), longest)
 
     def answers(self, batches: Iterable[Batch]) -> Iterator[list[Row]]:
-        """The rows of each batch."""
+        """Yield the rows of each batch."""
         return map(self.answer, batches)
 
     def answer(self, batch: Batch) -> list[Row]:
-        """A row for each job, in their order."""
+        """Return a row for each job, in their order.
+
+        If a batch fails, its jobs are tried one by one. A job that fails alone gets a row with the reason.
+        """
         reason = None
         try:
             answers = self._decode(batch)
-        except torch.AcceleratorError:  # the GPU is in no state to answer anything more
+        except torch.AcceleratorError:  # the GPU cannot be used any more
             raise
-        except RuntimeError as error:  # out of memory, mostly: one question must not take the others with it
+        except RuntimeError as error:  # mostly out of memory: one question must not make the others fail
             reason = (str(error) or type(error).__name__).splitlines()[0]
-        # behind the block: in it, the error would hold the caches that did not fit
+        # Outside of the except block, where the error would keep the caches in memory.
         if reason is not None and len(batch) == 1:
             return [batch[0].row(f"failed: {reason}")]
         if reason is not None:
@@ -118,7 +125,7 @@ def _load(settings: Settings) -> Any:
     if settings.device == "cuda" and not torch.cuda.is_available():
         raise InputError("config: key 'device' is cuda, but torch finds no GPU")
     device = settings.device if settings.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
-    disable_progress_bar()  # ours is enough
+    disable_progress_bar()  # the stage shows its own
     with model_path(settings) as path:
         model: Any = AutoModelForCausalLM.from_pretrained(
             path, dtype=getattr(torch, settings.dtype), trust_remote_code=False
@@ -127,7 +134,7 @@ def _load(settings: Settings) -> Any:
 
 
 def free_bytes(device: Any) -> int:
-    """Bytes free on a torch device; on the CPU, those that the system can give without swapping."""
+    """Return the free bytes of a torch device. For the CPU: what the system can give without swapping."""
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return int(free)
@@ -135,7 +142,7 @@ def free_bytes(device: Any) -> int:
 
 
 def cached_token_bytes(model: Any) -> int:
-    """Keys and values of one token in all layers."""
+    """Return the bytes of one token's keys and values in all layers."""
     config = model.config.get_text_config()
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
@@ -143,11 +150,13 @@ def cached_token_bytes(model: Any) -> int:
 
 
 def needed_bytes(model: Any, tokens: int, rows: int, branches: int, longest: int) -> int:
-    """What decoding a batch takes at most, the model's weights aside.
+    """Return an upper bound of the bytes that decoding a batch needs, without the model's weights.
 
-    tokens: cached tokens of the batch, as `jobs.batches` counts them; rows: its questions; branches: alphas; longest:
-    tokens of the longest prompt. A layer's keys and values are copied when prompts are packed, and each row of both
-    streams has spare columns; the longest prompt is read alone, behind what all prompts begin with under a mask.
+    tokens: cached tokens of the batch, as `jobs.batches` counts them. rows: its questions. branches: number of alphas.
+    longest: tokens of the longest prompt.
+
+    The sum has the copies of one layer's keys and values while prompts are packed, and the spare columns of each row in
+    both streams. It also has the pass over the longest prompt, with the mask that a prefix shared by all prompts needs.
     """
     config = model.config.get_text_config()
     layers = config.num_hidden_layers
@@ -160,7 +169,7 @@ def needed_bytes(model: Any, tokens: int, rows: int, branches: int, longest: int
 
 
 def fitting_tokens(model: Any, free: int, rows: int, branches: int, longest: int) -> int:
-    """The most cached tokens for which `needed_bytes` stays within SHARE of `free` bytes; at least 1."""
+    """Return the most cached tokens for which `needed_bytes` stays within SHARE of `free` bytes, at least 1."""
     spare = int(SHARE * free) - needed_bytes(model, 0, rows, branches, longest)
     layers = model.config.get_text_config().num_hidden_layers
     return max(1, spare * layers // (cached_token_bytes(model) * (layers + 2)))

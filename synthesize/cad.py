@@ -2,15 +2,15 @@
 
     y_t = argmax[(1 + a) * logits(q, c, y<t) - a * logits(q, y<t)]
 
-or, as the RAG-Zeval paper prints it (Eq. 3), the same of probabilities.
+or the same formula with probabilities instead of logits, as the RAG-Zeval paper prints it (Eq. 3).
 
-a = 0 is plain decoding with the passage c, a = -1 plain decoding without it, a < -1 pushes away from it. The same
-arithmetic as transformers' `generate(guidance_scale=1 + a, negative_prompt_ids=...)`, but each prompt is read once for
-all alphas, and what all prompts of a batch begin with once for all of them: the alphas of a question are branches of
-ONE key-value row, each under a mask that shows it the prompt and its own tokens only. Both streams are cast to float32
-before mixing: in bfloat16 the mixing alone changes some argmaxes.
+a = 0 is plain decoding with the passage c, a = -1 plain decoding without it, and a < -1 avoids what the passage says.
+The arithmetic is that of transformers' `generate(guidance_scale=1 + a, negative_prompt_ids=...)`. But here each prompt
+is read once for all alphas, and the prefix that all prompts of a batch share is read once for all prompts. The alphas
+of a question are branches of ONE key-value row. A mask shows each branch only the prompt and its own tokens. Both
+streams are cast to float32 before mixing, because mixing in bfloat16 changes some argmaxes.
 
-Imported only where torch is already needed.
+Import this module only where torch is needed anyway.
 """
 
 from collections.abc import Collection, Sequence
@@ -31,7 +31,7 @@ Mixing = Literal["logits", "probabilities"]
 
 @dataclass(frozen=True)
 class Response:
-    """What one alpha gave: token ids, the stop token included if it came (`finished`)."""
+    """The token ids of the answer at one alpha. If it is `finished`, the last one is the stop token."""
 
     alpha: float
     ids: tuple[int, ...]
@@ -48,15 +48,15 @@ def decode(
     stops: Collection[int],
     mixing: Mixing = "logits",
 ) -> list[list[Response]]:
-    """Answers to a batch of questions, `[question][alpha]`, each of at most `max_new_tokens` tokens.
+    """Return the answers to a batch of questions, `[question][alpha]`, each of at most `max_new_tokens` tokens.
 
-    with_passage, without_passage: prompt token ids of each question, any lengths. mixing: of what the two streams are
-    weighted. A branch ends at a stop token; a question whose branches have all ended leaves the batch. Raises
-    InputError for a model without full attention.
+    with_passage, without_passage: prompt token ids of each question, of any lengths. mixing: whether the logits or the
+    probabilities of the two streams are mixed. An answer ends at a stop token. Questions whose answers have all ended
+    leave the batch. Raises InputError for a model without full attention in every layer.
     """
-    rows = list(range(len(with_passage)))  # which question each batch row belongs to
+    rows = list(range(len(with_passage)))  # the question of each batch row
     tokens: list[list[list[int]]] = [[[] for _ in alphas] for _ in rows]
-    live = {(question, branch) for question in rows for branch in range(len(alphas))}  # without a stop token so far
+    live = {(question, branch) for question in rows for branch in range(len(alphas))}  # no stop token so far
     _check_layers(model)
     with grouped_attention(model):
         streams = [
@@ -78,7 +78,7 @@ def decode(
             if not live or step == max_new_tokens - 1:
                 break
             unfinished = {question for question, _ in live}
-            if len(unfinished) <= 0.8 * len(rows):  # dropping rows copies the cache, so not for every single one
+            if len(unfinished) <= 0.8 * len(rows):  # dropping rows copies the cache, so several are dropped at once
                 places = [at for at, question in enumerate(rows) if question in unfinished]
                 rows, kept = [rows[at] for at in places], torch.tensor(places, device=model.device)
                 chosen = chosen[kept]
@@ -119,7 +119,7 @@ class _Stream:
         self._read(prompts, width)
 
     def _read(self, prompts: Prompts, width: int) -> None:
-        """What all prompts begin with is read once, then the rest of each, unpadded; packed into one cache."""
+        """Read the prompts into one packed cache: their shared prefix once, then the rest of each, unpadded."""
         caches, last = [], []
         common = DynamicCache(config=self.model.config)
         shared = _shared(prompts)
@@ -127,7 +127,7 @@ class _Stream:
             self._prefill(prompts[0][:shared], common, 0)
         for prompt in prompts:
             cache: Any = copy(common)
-            cache.layers = [copy(layer) for layer in common.layers]  # an update leaves the tensors before it alone
+            cache.layers = [copy(layer) for layer in common.layers]  # shallow: an update makes new tensors
             last.append(self._prefill(prompt[shared:], cache, shared))
             caches.append(cache)
         self.logits = torch.cat(last).expand(-1, len(self.branches), -1)
@@ -140,11 +140,11 @@ class _Stream:
                 states = cache.layers[layer]
                 keys[row, :, width - states.keys.shape[2] :] = states.keys[0]
                 values[row, :, width - states.keys.shape[2] :] = states.values[0]
-                cache.layers[layer] = None  # so the prompts are held twice for one layer only
+                cache.layers[layer] = None  # so that only one layer's prompts are in memory twice
             self.cache.update(keys, values, layer)
 
     def _prefill(self, tokens: Sequence[int], cache: Any, before: int) -> Any:
-        """Read tokens behind `before` others into a cache; the last one's logits in float32."""
+        """Read tokens into a cache that has `before` others, and return the last token's logits in float32."""
         ids = torch.tensor([list(tokens)], device=self.model.device)
         mask = None
         if before:
@@ -161,7 +161,7 @@ class _Stream:
         return out.logits.float()
 
     def weighted_logits(self) -> Any:
-        """[rows, alphas, vocabulary] in float32: this stream's part of the mixture, of logits or of probabilities."""
+        """Return this stream's weighted logits or probabilities: [rows, alphas, vocabulary], float32."""
         mixed = self.logits if self.mixing == "logits" else self.logits.softmax(-1)
         if len(self.branches) == self.n_alphas:
             return mixed * self.weights
@@ -170,7 +170,7 @@ class _Stream:
         return part
 
     def feed(self, chosen: Any) -> None:
-        """Append one token to each branch; chosen: LongTensor [rows, alphas]."""
+        """Append one token to each branch. chosen: LongTensor [rows, alphas]."""
         own = self.own[None, None].expand(len(chosen), 1, -1, -1)
         self.mask = torch.cat([self.mask, own], -1)
         out = self.model(
@@ -190,7 +190,10 @@ class _Stream:
 
 
 def _shared(prompts: Prompts) -> int:
-    """How many tokens all prompts, two or more, begin with; each keeps a last one of its own to read."""
+    """Return the length of the prefix that all prompts share, in tokens; 0 for a single prompt.
+
+    It leaves out at least the last token of each prompt, because that one must be read for its logits.
+    """
     if len(prompts) < 2:
         return 0
     different = (at for at, tokens in enumerate(zip(*prompts, strict=False)) if len(set(tokens)) > 1)
@@ -198,7 +201,7 @@ def _shared(prompts: Prompts) -> int:
 
 
 def _check_layers(model: Any) -> None:
-    """Raises InputError for a layer without full attention."""
+    """Raise InputError if a layer of the model has no full attention."""
     kinds = set(getattr(model.config, "layer_types", None) or ["full_attention"])
     if kinds != {"full_attention"}:
         raise InputError(f"context-aware decoding needs full attention in every layer, this model has {sorted(kinds)}")

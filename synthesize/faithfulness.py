@@ -1,7 +1,8 @@
-"""How the answers' faithfulness falls with alpha, by what needs no label: the assumption that ranking rewards rest on.
+"""Measures, without labels, of how the answers' faithfulness falls with alpha. The ranking reward assumes that it does.
 
-Four measures of an answer: does a gold answer stand in it, how many of its words stand in the passage, how much of it
-is the passage's words in order, how near its meaning is. None is faithfulness itself; all four should fall.
+There are four measures of an answer: whether it contains a gold answer, the share of its words that are in the passage,
+the share that are there in the same order, and the cosine similarity to the passage. None is faithfulness itself, but
+all four should fall with alpha.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,28 +22,36 @@ MEASURES = {
     "rouge_l": "ROUGE-L precision",
     "cosine": "cosine to the passage",
 }
-Values = Mapping[float, float]  # of a question's answers by alpha, those that have one
+Values = Mapping[float, float]  # a measure of a question's answers, by alpha; answers without a value are missing
 
 
 def passage_words(text: str, passage: str) -> float | None:
-    """Share of a text's different words that stand in the passage, in [0, 1]; None without words."""
+    """Return the share of a text's distinct words that are in the passage, in [0, 1]; None without words."""
     words = set(answer_words(text))
     return len(words & set(answer_words(passage))) / len(words) if words else None
 
 
 def rouge_l_precision(text: str, passage: str) -> float | None:
-    """Share of a text's words that stand in the passage in their order (Lin 2004), in [0, 1]; None without words."""
+    """Return the ROUGE-L precision of a text (Lin 2004), in [0, 1]; None without words.
+
+    It is the share of the text's words that are in the passage in the same order.
+    """
     words = answer_words(text)
     return common_subsequence(words, answer_words(passage)) / len(words) if words else None
 
 
 def measure_faithfulness(rows: Sequence[Row], embeddings: str | None = None) -> dict[str, Any]:
-    """For each measure of MEASURES that the rows allow: its mean by alpha, its order in pairs of alphas, and overall.
+    """Return how each of MEASURES falls with alpha. A measure without any value is left out.
 
-    rows: of `responses.jsonl`; those without answers are left out. embeddings: a folder or endpoint of sentence vectors
-    for the cosine. A measure has `by_alpha` (a `mean_of` with its `alpha`, largest first), `pairs` (for two alphas
-    `higher` and `tied`: `mean_of` the share of questions whose answer at the larger alpha has more, or as much) and
-    `ordered` (the share whose answers fall with every step of alpha).
+    rows: of `responses.jsonl`; rows without answers are ignored. embeddings: folder or endpoint of an embedding model,
+    for the cosine. None: no cosine.
+
+    The result of a measure has three keys. Their shares and means are in the form of `mean_of`:
+
+    - `by_alpha`: the mean at each `alpha`, largest alpha first.
+    - `pairs`: for each two `alphas`, the share of questions whose answer at the larger alpha has the `higher` value,
+      and the share with equal values (`tied`).
+    - `ordered`: the share of questions whose values fall with every step of alpha.
     """
     answered = [row for row in rows if row["status"] == "ok"]
     cosines = _cosines(answered, embeddings) if embeddings else {}
@@ -67,7 +76,10 @@ def _by_alpha(row: Row, measure: Callable[[str, Row], float | None]) -> Values:
 
 
 def _cosines(rows: Sequence[Row], embeddings: str) -> dict[tuple[str, str], float | None]:
-    """By passage and answer; None where one of them has no vector."""
+    """Return the cosine of each (passage, answer).
+
+    It is None if a vector is zero. Pairs with a text that has no vector are missing.
+    """
     from rag_zeval.models.as_finished import as_finished
     from rag_zeval.models.embeddings import cosine
     from rag_zeval.models.open import open_embedder
@@ -106,7 +118,7 @@ def _pair(questions: Sequence[Values], larger: float, smaller: float) -> dict[st
 
 
 def print_faithfulness(measures: Mapping[str, Any]) -> None:
-    """Means by alpha and the order in pairs, as `measure_faithfulness` has them."""
+    """Print the result of `measure_faithfulness` as two tables: means by alpha, and pairs of alphas."""
     headings = [MEASURES[name] for name in measures]
     print_table("faithfulness without labels, mean [95%]", ["alpha", *headings], _alpha_rows(measures))
     more = "two answers to one question: the larger alpha has more (as much)"

@@ -1,7 +1,7 @@
-"""Questions as token ids of two prompts, with the passage and without: the two streams of context-aware decoding.
+"""Prepare questions for context-aware decoding: the token ids of a prompt with the passage and of one without.
 
-A prompt is "two-shot" (real text, in `prompts/*.txt`) or "nano", which the nano base was taught with. This module also
-decides which questions the model can take, and which are answered together.
+A prompt is "two-shot" (real text, in `prompts/*.txt`) or "nano" (the prompt that the nano base was trained with). This
+module also decides which questions are refused because they are too long, and which are answered together.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ TEMPLATES = {file.stem: file.read_text("utf-8").strip() for file in (Path(__file
 
 @dataclass(frozen=True)
 class Job:
-    """A question as token ids of its two prompts; `refusal`: why it cannot be answered, None if it can."""
+    """A question and the token ids of its two prompts. `refusal` says why it cannot be answered; None: it can."""
 
     question: SourceQuestion
     with_passage: list[int]
@@ -36,11 +36,11 @@ class Job:
 
     @property
     def width(self) -> int:
-        """Tokens of both prompts."""
+        """Number of tokens of both prompts together."""
         return len(self.with_passage) + len(self.without_passage)
 
     def row(self, status: str, responses: Sequence[Row] = ()) -> Row:
-        """The line of responses.jsonl that this question gets."""
+        """Return this question's row of responses.jsonl."""
         question = self.question
         gold = {"gold_answers": list(question.gold_answers)} if question.gold_answers else {}
         return {
@@ -53,13 +53,14 @@ class Job:
         }
 
 
-Batch = list[Job]  # the unit of work, and of what a kill can lose
+Batch = list[Job]  # the unit of work: a kill loses at most the batches in progress
 
 
 class JobReader:
-    """Makes jobs of questions, with the model folder's tokenizer and window, loaded for the first one.
+    """Turns questions into jobs, with the tokenizer and the context window of the model's folder.
 
-    Raises InputError then, when transformers cannot load them, or the tokenizer lacks the chat template asked for.
+    Both are loaded on first use. That raises InputError if transformers cannot load them, or if settings ask for a chat
+    template and the tokenizer has none.
     """
 
     def __init__(self, settings: Settings):
@@ -84,7 +85,11 @@ class JobReader:
         return getattr(config, "max_position_embeddings", None)
 
     def read(self, question: SourceQuestion) -> Job:
-        """The question's prompts; refused when they are too long for the model, or for `max_passage_tokens`."""
+        """Return the question's job.
+
+        It is refused if the passage has more than `max_passage_tokens`, or if the prompt and an answer of
+        `max_new_tokens` do not fit into the model's window.
+        """
         with_passage, without_passage = (
             prompt_ids(
                 self.tokenizer,
@@ -96,9 +101,9 @@ class JobReader:
         return Job(question, with_passage, without_passage, self._refusal(question.passage, len(with_passage)))
 
     def shortened(self, response: Row) -> Row:
-        """A response up to the end of its last sentence that counts (`max_sentences`).
+        """Return a response cut after `max_sentences` sentences, or unchanged if it has no more than that.
 
-        Decoding is greedy, so an answer that stopped there would have had the same words.
+        Decoding is greedy, so generation that stopped there would have given the same words.
         """
         sentences = [sentence for sentence in sentences_of(response["text"]) if re.search(r"\w", sentence)]
         if self.settings.max_sentences is None or len(sentences) <= self.settings.max_sentences:
@@ -120,7 +125,10 @@ class JobReader:
 
 @contextmanager
 def model_path(settings: Settings) -> Iterator[str]:
-    """The model's folder as a plain path, so that nothing is ever looked up on a hub; what fails is an InputError."""
+    """Yield the model's folder as an absolute path, so that nothing is looked up on a hub.
+
+    Raises InputError for the errors of transformers and safetensors inside the block.
+    """
     from safetensors import SafetensorError
 
     try:
@@ -132,12 +140,12 @@ def model_path(settings: Settings) -> Iterator[str]:
 
 
 def batches(jobs: Sequence[Job], settings: Settings, batch_tokens: int) -> list[Batch]:
-    """The jobs that can be answered in groups of like width, narrowest first: the same in every run.
+    """Group the jobs that are not refused into batches of similar width, narrowest first. Every run gets the same ones.
 
-    A batch holds at most `batch_size` jobs and `batch_tokens` cached tokens, as if each job were as wide as its widest
-    and all its answers grew to their end; a job too wide for that goes alone.
+    A batch has at most `batch_size` jobs and `batch_tokens` cached tokens. Each job counts as wide as the batch's
+    widest, with answers of full length. A job that is too wide for that gets a batch of its own.
     """
-    growth = 2 * len(settings.alphas) * settings.max_new_tokens  # tokens of a job's answers, in both streams
+    growth = 2 * len(settings.alphas) * settings.max_new_tokens  # tokens of a job's answers in both streams
     groups: list[Batch] = []
     for job in sorted((job for job in jobs if not job.refusal), key=lambda job: job.width):
         size = len(groups[-1]) if groups else settings.batch_size
@@ -149,28 +157,28 @@ def batches(jobs: Sequence[Job], settings: Settings, batch_tokens: int) -> list[
 
 
 def qa_prompt(kind: str, question: str, passage: str | None) -> str:
-    """The prompt of a kind ("nano" or "two-shot"); without the passage where `passage` is None."""
+    """Return the prompt of a kind ("nano" or "two-shot"). If `passage` is None, the prompt has no passage."""
     if kind == "nano":
         return answer_prompt(question, passage)
     values = {"question": question, "passage": passage or ""}
     template = TEMPLATES["without_passage" if passage is None else "with_passage"]
-    # one pass, so that a passage which spells a place holder is not filled again
+    # One pass, so that a placeholder written in a passage is not filled.
     return re.sub(r"\{(question|passage)\}", lambda field: values[field[1]], template)
 
 
 def prompt_hash(kind: str) -> str:
-    """First 16 hex digits of the sha256 of both prompts with their places unfilled."""
+    """Return the first 16 hex digits of the sha256 of both prompts, with placeholders unfilled."""
     both = qa_prompt(kind, "{question}", "{passage}") + "\0" + qa_prompt(kind, "{question}", None)
     return hashlib.sha256(both.encode()).hexdigest()[:16]
 
 
 def prompt_ids(tokenizer: Any, prompt: str, chat_template: bool) -> list[int]:
-    """Token ids of a prompt, as the user's message in the tokenizer's chat template or as plain text to complete.
+    """Return the token ids of a prompt: as a user message in the tokenizer's chat template, or as plain text.
 
-    A control token spelt out in a passage stays text: it is broken by a space, so no passage can end its message.
+    A space is put into each control token that a passage spells out. It stays text then, and cannot end the message.
     """
     if controls := _controls(tokenizer):
-        start = f"(?={'|'.join(map(re.escape, sorted(controls)))})(.)"  # also where one begins inside another
+        start = f"(?={'|'.join(map(re.escape, sorted(controls)))})(.)"  # look-ahead: finds overlapping ones too
         prompt = re.sub(start, r"\1 ", prompt)
     if chat_template:
         return chat_ids(tokenizer, [{"role": "user", "content": prompt}])
@@ -179,10 +187,11 @@ def prompt_ids(tokenizer: Any, prompt: str, chat_template: bool) -> list[int]:
 
 
 def _controls(tokenizer: Any) -> set[str]:
-    """What may mean something to this model beyond its letters.
+    """Return the strings that may be control tokens for this model.
 
-    The tokens beside its vocabulary, of which not all are called special (Qwen's `<tool_call>`), and the marks that its
-    chat template writes as plain text (Llama 2's `[INST]`). White space is none, though some vocabularies add runs.
+    These are the tokens added to its vocabulary, not all of which are marked special (Qwen's `<tool_call>`), and the
+    marks that its chat template writes as plain text (Llama 2's `[INST]`). Whitespace and single characters are left
+    out, though some vocabularies add runs of whitespace.
     """
     marks = re.findall(r"<+[^\s<>'\"{}]+>+|\[/?[A-Z_]+\]", str(tokenizer.chat_template or ""))
     tokens = {*tokenizer.all_special_tokens, *tokenizer.get_added_vocab(), *marks}

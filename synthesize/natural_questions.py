@@ -1,8 +1,8 @@
-"""Natural Questions in each layout it is published in, told apart by the fields of a record; and plain rows.
+"""Read Natural Questions in each of its published layouts, and plain rows. The fields of a record tell its layout.
 
-Original and hub rows hold a page as a list of tokens, simplified ones as a text of tokens with one space between them;
-an HTML tag is a token as well, and a long answer is a half-open span of tokens. Simplified rows have nothing but the
-tokens, so passages are made of these in every layout: the same record gives the same passage. The layouts:
+Original and hub rows hold a page as a list of tokens, simplified rows as a text with one space between tokens. HTML
+tags are tokens too, and a long answer is a half-open span of tokens. Simplified rows have only the tokens, so passages
+are built from tokens in every layout. Thus a record gives the same passage in each layout. The layouts:
 https://github.com/google-research-datasets/natural-questions (README, text_utils.py),
 https://huggingface.co/datasets/google-research-datasets/natural_questions,
 https://huggingface.co/datasets/sentence-transformers/natural-questions,
@@ -19,17 +19,17 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import Row, check_fields
 
 NO_LONG_ANSWER = "no_long_answer"
-# What is read of a hub file; its HTML, byte offsets and candidates are nine tenths of it.
+# The columns of a hub file that are read. HTML, byte offsets and candidates are nine tenths of the file.
 HUB_COLUMNS = (
     "id", "question.text", "document.tokens.token", "annotations.long_answer", "annotations.short_answers",
 )  # fmt: skip
 
-# `<P>`, `</Td>`, `<Th colspan="2">`; `<Th_colspan="2">` in simplified rows, which have no flag that says it is a tag.
+# `<P>`, `</Td>`, `<Th colspan="2">`. Simplified rows have no flag for tags, and write `<Th_colspan="2">`.
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 
 
 class BadRecord(InputError):
-    """A record that gives no question; `reason` is the word under which it is counted."""
+    """A record that gives no question. It is counted under `reason`."""
 
     def __init__(self, reason: str, message: str):
         super().__init__(message)
@@ -37,15 +37,16 @@ class BadRecord(InputError):
 
 
 def read_record(record: Row, passage: str) -> tuple[str, str, str, tuple[str, ...]]:
-    """(id, question, passage, gold answers) of a record in any layout.
+    """Return (id, question, passage, gold answers) of a record in any layout.
 
-    passage: "long_answer" (the passage that an annotator marked, the first who marked one), or "page" (all the text of
-    its page). Layouts without pages have one passage, and that is it. A record without a long answer gives no question
-    either way: its annotators found no answer on the page. Rows without an id get one from question and passage.
-    Gold answers are the short answers of all annotators, each once, or the row's `answers`; where there are none, ().
+    passage: "long_answer" (the passage of the first annotator who marked one) or "page" (all the text of the page).
+    Layouts without pages have only one passage, which is used either way.
 
-    Raises BadRecord ("no_long_answer", "bad_offset", "unknown_layout"), or InputError naming the field that does not
-    fit.
+    A page without a long answer gives no question in both cases, because its annotators found no answer there. In
+    layouts without ids, the id is a hash of question and passage. Gold answers are the distinct short answers of all
+    annotators, or the row's `answers`. They are () if there are none.
+
+    Raises BadRecord ("no_long_answer", "bad_offset", "unknown_layout"), or InputError naming a wrong field.
     """
     layout = next((layout for field, layout in _LAYOUTS.items() if field in record), None)
     if layout is None:
@@ -58,7 +59,7 @@ def read_record(record: Row, passage: str) -> tuple[str, str, str, tuple[str, ..
     return id_, question, _passage(text, annotations, passage), _short_answers(text, annotations)
 
 
-# Each layout gives id, question, and the passage or, where a record holds a page, the page's tokens.
+# What each layout gives: id, question, and the passage. For a page it gives the page's tokens instead of a passage.
 Extract = tuple[str, str, "str | list[Any]"]
 
 
@@ -79,7 +80,7 @@ def _distinct(answers: Iterable[str]) -> tuple[str, ...]:
 
 
 def _text_id(record: Row) -> Row:
-    """The record with its id as text: ids are numbers of any size in some layouts."""
+    """Return the record with its id as text. In some layouts ids are numbers of any size."""
     id_ = record.get("example_id")
     return {**record, "example_id": str(id_)} if type(id_) is int else record
 
@@ -92,7 +93,7 @@ def _original(record: Row) -> Extract:
 def _simplified(record: Row) -> Extract:
     fields = {"example_id": str, "question_text": str, "document_text": str, "annotations": list}
     check_fields(_text_id(record), fields)
-    tokens = record["document_text"].split(" ")  # never split(): it takes characters for spaces that are none here
+    tokens = record["document_text"].split(" ")  # not split(): it also splits at other whitespace inside tokens
     return str(record["example_id"]), record["question_text"], tokens
 
 
@@ -104,13 +105,16 @@ def _hub(record: Row) -> Extract:
 
 
 def _pair(record: Row) -> Extract:
-    """The answer is title and passage with a space between; nothing says where the title ends, so it stays."""
+    """Read a pair of query and answer. The passage keeps the page's title, since nothing marks where the title ends."""
     check_fields(record, {"query": str, "answer": str})
     return _derived_id(record["query"], record["answer"]), record["query"], record["answer"]
 
 
 def _oracle(record: Row) -> Extract:
-    """The passage marked `isgold`; in rows where none bears that mark, as retrieved, the first that `hasanswer`."""
+    """Read a row with retrieved passages, and take the first one that is marked as gold.
+
+    The mark is `isgold`. In rows without that field it is `hasanswer`.
+    """
     check_fields(record, {"question": str, "ctxs": list})
     passages = [passage for passage in record["ctxs"] if isinstance(passage, dict)]
     mark = "isgold" if any("isgold" in passage for passage in passages) else "hasanswer"
@@ -121,7 +125,7 @@ def _oracle(record: Row) -> Extract:
     return _derived_id(record["question"], gold["text"]), record["question"], gold["text"]
 
 
-# The field that tells a layout from the others.
+# Layouts by the field that identifies them. The first match counts.
 _LAYOUTS: dict[str, Callable[[Row], Extract]] = {
     "passage": _plain,
     "document_tokens": _original,
@@ -138,7 +142,7 @@ def _derived_id(question: str, passage: str) -> str:
 
 
 def _column(rows: Any, field: str) -> list[Any]:
-    """One field of a list of rows, which the hub turns into a dict of lists."""
+    """Return one field of a list of rows, as a list. Hub files have a dict of lists instead of a list of rows."""
     try:
         column = rows[field] if isinstance(rows, dict) else [row[field] for row in rows]
     except (KeyError, TypeError) as error:
@@ -166,7 +170,7 @@ def _long_answer(long_answers: list[Any], n_tokens: int) -> tuple[int, int]:
 
 
 def _short_answers(tokens: list[Any], annotations: Any) -> tuple[str, ...]:
-    """The page's words at every annotator's short answers; a span outside the page is none."""
+    """Return the page's text at the short answers of all annotators. Spans outside the page are ignored."""
     rows = _column(annotations, "short_answers") if _has_short_answers(annotations) else []
     spans = [span for row in rows for span in zip(_column(row, "start_token"), _column(row, "end_token"), strict=False)]
     return _distinct(
@@ -183,7 +187,7 @@ def _has_short_answers(annotations: Any) -> bool:
 
 
 def _prose(tokens: list[Any]) -> str:
-    from nltk.tokenize.treebank import TreebankWordDetokenizer  # the tokens are of the Penn Treebank's kind: `` n't ''
+    from nltk.tokenize.treebank import TreebankWordDetokenizer  # the tokens are in Penn Treebank style: `` n't ''
 
     if not all(isinstance(token, str) for token in tokens):
         raise InputError("field 'token' must be str")

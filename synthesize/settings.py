@@ -1,4 +1,4 @@
-"""The configuration of a run, checked: a wrong value is one line that names its key."""
+"""The checked configuration of a run. The error for a wrong value is one line that names its key."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Settings(Section):
 
     @property
     def limits(self) -> AnswerFilter:
-        """What the report flags: everything that `train` can leave out."""
+        """Thresholds of the report's flags, which cover everything that `train` can leave out."""
         return AnswerFilter(
             near_identical=self.flag_near_identical,
             repetition=self.flag_repetition,
@@ -72,5 +72,5 @@ class Settings(Section):
 
     @property
     def prompt(self) -> str:
-        """The kind of `synthesize.jobs.qa_prompt`."""
+        """Kind of prompt for `synthesize.jobs.qa_prompt`."""
         return NANO if self.source == NANO else "two-shot"

@@ -1,6 +1,6 @@
-"""Where questions and passages come from: the nano world, or files of records, read in one pass and drawn from.
+"""Load questions and passages from the nano world, or draw them from files of records in one pass.
 
-Memory holds the questions drawn and a hash of each id seen, never the files.
+Memory holds the drawn questions and a hash of each id, never whole files.
 """
 
 import glob
@@ -22,8 +22,8 @@ from synthesize.natural_questions import HUB_COLUMNS, NO_LONG_ANSWER, BadRecord,
 from synthesize.settings import NANO, Settings
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
-PARQUET_BATCH = 64  # rows in memory at once: pages of 10,000 tokens are the largest
-NAMED = 3  # faults of a kind that are named, beside the count of all
+PARQUET_BATCH = 64  # rows in memory at once; the largest are pages of 10,000 tokens
+NAMED = 3  # faults of each kind that are listed; the others are only counted
 
 UNREADABLE, TOO_LONG, OTHER_SPLIT = "unreadable", "too_long", "other_split"
 NO_FAULTS = (NO_LONG_ANSWER, TOO_LONG, OTHER_SPLIT)
@@ -32,10 +32,10 @@ HELD_OUT = frozenset((Path(__file__).parent / "held_out.txt").read_text(encoding
 
 @dataclass(frozen=True)
 class SourceQuestion:
-    """A question with the passage that answers it, and what its source knows of the truth.
+    """A question, the passage that answers it, and the true answer as far as the source knows it.
 
-    gold_answers: short answers that people gave, any of them right; empty where the source has none. facts: the truth
-    of the nano world, else None.
+    gold_answers: short answers that people wrote, each of them right; empty if the source has none. facts: the true
+    facts of the nano world; None for other sources.
     """
 
     id: str
@@ -47,11 +47,14 @@ class SourceQuestion:
 
 @dataclass
 class Tally:
-    """What became of the records of a source: how many were read, and left out for which reason.
+    """Counts the records of a source that were read, and those left out, by reason.
 
-    Faults: unreadable (the rest of a file), not_json, unknown_layout, bad_field, bad_offset, empty, lone_surrogate,
-    duplicate_id; the first of each kind are named. With `strict` the first fault is an InputError. No faults, but the
-    nature of the data: no_long_answer; other_split; too_long (of the records that came up in the draw).
+    Some reasons are faults: unreadable (the rest of a file), not_json, unknown_layout, bad_field, bad_offset, empty,
+    lone_surrogate, duplicate_id. The first faults of each kind are listed. With `strict`, the first fault raises
+    InputError.
+
+    The others are not faults: no_long_answer, other_split, and too_long. Only records that come up in the draw are
+    checked for too_long.
     """
 
     strict: bool = False
@@ -60,7 +63,10 @@ class Tally:
     named: dict[str, list[str]] = field(default_factory=dict)
 
     def leave_out(self, reason: str, where: str, message: object) -> None:
-        """Count a record that gives no question; one with a fault is named as well, or is an InputError if `strict`."""
+        """Count a record that gives no question, and list it if it has a fault.
+
+        Raises InputError for a fault if `strict`.
+        """
         if reason not in NO_FAULTS:
             if self.strict:
                 raise InputError(f"{where}: {message}")
@@ -70,16 +76,16 @@ class Tally:
 
     @property
     def usable(self) -> int:
-        """Records that give a question, however long its passage."""
+        """Number of records that give a question, those with a too long passage included."""
         return self.read - sum(n for reason, n in self.left_out.items() if reason not in (UNREADABLE, TOO_LONG))
 
     def summary(self) -> str:
-        """One line: records read and usable, and those left out by reason, most frequent first."""
+        """Return one line with the records read and usable, and those left out by reason, most frequent first."""
         reasons = ", ".join(f"{reason} {n}" for reason, n in self.left_out.most_common()) or "none"
         return f"{self.read} records, {self.usable} usable; left out: {reasons}"
 
     def as_row(self) -> Row:
-        """For a run's manifest, which names no folder that the environment may have named."""
+        """Return the counts for a run's manifest. File names have no folders there, which may be private."""
         faults = {reason: list(map(_without_folder, lines)) for reason, lines in self.named.items()}
         return {"read": self.read, "usable": self.usable, "left_out": dict(self.left_out), "first_faults": faults}
 
@@ -92,17 +98,19 @@ def _without_folder(line: str) -> str:
 def load_questions(
     settings: Settings, tally: Tally, too_long: Callable[[SourceQuestion], bool]
 ) -> list[SourceQuestion]:
-    """The first `n_questions` of a source in an order drawn with `seed`; None takes all of the files, in their order.
+    """Draw `n_questions` questions from a source with `seed`. None: return all questions of the files, in file order.
 
-    source: "nano" (`split` says whose people), a file of records, a folder of files, or a glob; layouts and `passage`
-    as `read_record` has them; with a `split` only its questions (`split_of`). The order is that of a hash of seed and
-    id: which questions are drawn depends on these alone, not on files, layout or their order in them, and
-    n_questions + 1 draws one more after the same ones.
-    too_long: asked of each record that comes up in the draw; one that is gives its place to the next.
-    tally: where records left out are counted.
+    source: "nano", a file of records, a folder of files, or a glob. `split` selects people in the nano world, and
+    questions in files (`split_of`). See `read_record` for the layouts and `passage`.
+    tally: counts the records that are left out.
+    too_long: called for each question that comes up in the draw. If it returns True, the next question is drawn
+    instead.
 
-    Raises InputError when a strict tally meets a fault (naming file and line), when the source holds nothing usable or
-    less than `n_questions`.
+    Questions are drawn in the order of a hash of seed and id, so the draw does not depend on files, layout or the order
+    of records. A larger n_questions gives the same questions and then more.
+
+    Raises InputError if a strict tally finds a fault (naming file and line), or if the source has no usable question or
+    fewer than `n_questions`. The nano world is endless, so there None raises it too.
     """
     source, n_questions, seed = settings.source, settings.n_questions, settings.seed
     if source == NANO:
@@ -134,7 +142,7 @@ def _files(source: str) -> list[Path]:
 
 
 def _records(files: Iterable[Path], tally: Tally) -> Iterator[tuple[str, Row]]:
-    """(file:line, record), each file up to where it cannot be read further."""
+    """Yield (file:line, record) from all files. The rest of a file is left out where it cannot be read further."""
     for file in files:
         try:
             yield from _parquet_rows(file, tally) if file.suffix == ".parquet" else _json_rows(file, tally)
@@ -170,9 +178,9 @@ def _parquet_rows(file: Path, tally: Tally) -> Iterator[tuple[str, Row]]:
 def _usable(
     records: Iterable[tuple[str, Row]], settings: Settings, tally: Tally
 ) -> Iterator[tuple[int, SourceQuestion]]:
-    """Each question with its place in the order of the draw: 64 bits of a hash, which tell its id from others too.
+    """Yield (place, question) for the usable questions of the `split`, or for all if it is None.
 
-    With a `split` only its questions.
+    The place in the draw's order is 64 bits of a hash of seed and id. It also identifies duplicate ids.
     """
     seen: set[int] = set()
     for where, record in records:
@@ -193,10 +201,10 @@ def _usable(
 
 
 def split_of(question: str) -> str:
-    """Where a question of a file belongs: "dev" (9 of 100), "test" (20 of 100) or "train".
+    """Return the split of a question from a file: "dev" (9 of 100), "test" (20 of 100) or "train" (the rest).
 
-    By a hash of its words in lower case, so it is the same in every file, layout and run. The questions of
-    `held_out.txt`, samples that everybody may have seen, are never trained on.
+    The split follows from a hash of the words in lower case, so it is the same in every file, layout and run. The
+    questions of `held_out.txt` are samples that everybody may have seen. They are always "test", never trained on.
     """
     digest = hashlib.sha256(" ".join(re.findall(r"\w+", question.casefold())).encode()).digest()
     share = int.from_bytes(digest[:8], "big") / 2**64
@@ -223,7 +231,10 @@ def _draw(
     too_long: Callable[[SourceQuestion], bool],
     tally: Tally,
 ) -> list[SourceQuestion]:
-    """The `n_questions` first places among questions that are not too long: only what would be drawn is measured."""
+    """Return the `n_questions` questions with the first places, without those that are too long.
+
+    `too_long` is called only for a question that would be drawn.
+    """
     drawn: list[tuple[int, SourceQuestion]] = []  # a heap with the last place on top
     for place, question in placed:
         if len(drawn) == n_questions and place > -drawn[0][0]:
@@ -238,11 +249,11 @@ def _draw(
 
 
 def questions_sha256(questions: list[SourceQuestion]) -> str:
-    """Hex sha256 of the questions themselves, in order: what the file said when the run began."""
+    """Return the hex sha256 of the content of all questions, in order, to notice if the source changes later."""
     digest = hashlib.sha256()
     for question in questions:
         row = asdict(question)
-        if not question.gold_answers:  # so that runs from before there were any can be resumed
+        if not question.gold_answers:  # so that runs made before this field existed can be resumed
             del row["gold_answers"]
         digest.update(json.dumps(row, sort_keys=True).encode())
     return digest.hexdigest()

@@ -1,6 +1,6 @@
-"""What the answers look like: what the paper leaves out, and what decides whether a judge can learn from them.
+"""Statistics of the answers, which show whether a judge can learn from them. The paper does not report these.
 
-Counted for the manifest, and shown as tables in the terminal.
+They are stored in the manifest and printed as tables.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,21 +25,26 @@ from rag_zeval.stages.answer_quality import (
 )
 from rag_zeval.text import with_interval
 
-Supports = Mapping[float, float | None]  # true support of a question's answers by alpha; None on real text
+Supports = Mapping[float, float | None]  # true support of a question's answers, by alpha; None on real text
 
 
 def response_statistics(rows: Sequence[Row], limits: AnswerFilter) -> dict[str, dict[str, Any]]:
-    """Counts and shares over the rows of `responses.jsonl`, in [0, 1]; None where nothing can be counted.
+    """Return counts and shares in [0, 1] over the rows of `responses.jsonl`. A share of nothing is None.
 
-    "statistics": `identical`: questions whose answers at any two alphas are the same text (no honest judge can rank
-    those). `strictly_ordered`: questions whose true support falls with every step of alpha. `by_alpha`: a dict for each
-    alpha, largest first, see `_of_alpha`.
+    "statistics":
 
-    "winnable", how many questions can give a prompt that an honest judge wins: `limits`: the values from which on an
-    answer or a pair is flagged. `flagged`: counts by alpha and by pair of alphas. `pairs`: for each two alphas the
-    shares of `_of_pair`. `sets`: for each K, how many questions have K answers that may be shown together when the
-    reasons are left out one after another (`left`, each with those before it), and how many have K answers whose true
-    support falls with alpha (`truly_ordered`; None on real text).
+    - `identical`: share of questions with the same words at some two alphas. No honest judge can rank those answers.
+    - `strictly_ordered`: share of questions whose true support falls with every step of alpha; None on real text.
+    - `by_alpha`: a dict for each alpha, largest first, see `_of_alpha`.
+
+    "winnable", how many questions can give a prompt on which an honest judge can earn the reward:
+
+    - `limits`: thresholds from which an answer or a pair is flagged.
+    - `flagged`: counts by alpha, and by pair of alphas.
+    - `pairs`: shares for each two alphas, see `_of_pair`.
+    - `sets`: a dict for each K. `left` has, for each reason, how many questions still have K answers that may be shown
+      together once that reason and all before it filter. `truly_ordered` is the number of questions with K answers
+      whose true support falls with alpha; None on real text.
     """
     answered = [row for row in rows if row["status"] == "ok"]
     responses = [response for row in answered for response in row["responses"]]
@@ -67,9 +72,13 @@ def response_statistics(rows: Sequence[Row], limits: AnswerFilter) -> dict[str, 
 
 
 def _of_alpha(alpha: float, responses: Sequence[Row]) -> dict[str, Any]:
-    """Mean length in tokens, share cut off at max_new_tokens, share of empty texts, mean repetition, and the mean true
-    support with its 95% interval over `true_support_n` answers (None on real text)."""
-    from rag_zeval.statistics.bootstrap import mean_interval  # brings numpy; bad rows are refused without it
+    """Return statistics of the answers at one alpha.
+
+    `n_tokens` is the mean length. `unfinished` is the share cut off at max_new_tokens, `empty` the share of empty
+    texts, and `repetition` a mean. `true_support` is a mean with its 95% interval over `true_support_n` answers; None
+    on real text.
+    """
+    from rag_zeval.statistics.bootstrap import mean_interval  # imports numpy, which bad rows need not wait for
 
     supports = [r["true_support"] for r in responses if r["true_support"] is not None]
     low, high = mean_interval([[support] for support in supports]) if supports else (None, None)
@@ -98,8 +107,12 @@ def _flags(row: Row, limits: AnswerFilter) -> Flags:
 
 
 def _of_pair(pair: tuple[float, float], flags: Sequence[Flags], supports: Sequence[Supports]) -> dict[str, Any]:
-    """Shares of questions whose answers at two alphas are identical, or near-identical and not identical; of those
-    whose true support is known, the share where it is equal, and the same of the near-identical alone."""
+    """Return shares of questions for the answers at two alphas.
+
+    - `identical`, `near_identical`: the answers are flagged so. Identical answers are not near-identical too.
+    - `tied`: their true support is equal, among the questions for which it is known.
+    - `near_identical_tied`: the same, among those that are near-identical.
+    """
     reasons = [question.get(pair) for question in flags]
     larger, smaller = pair
     ties = [
@@ -133,17 +146,17 @@ def _of_size(k: int, alphas: Sequence[float], flags: Sequence[Flags], supports: 
 
 
 def _share(outcomes: Sequence[bool]) -> dict[str, Any]:
-    """`{"share", "low", "high", "n"}`: the share of n outcomes that are true, in [0, 1], as `mean_of` has it."""
+    """Return `{"share", "low", "high", "n"}`: the share of true outcomes, in [0, 1], with the interval of `mean_of`."""
     share = mean_of(outcomes)
     return {"share": share.pop("mean"), **share}
 
 
 def mean_of(values: Sequence[float]) -> dict[str, Any]:
-    """`{"mean", "low", "high", "n"}`: the mean of n values with its 95% interval; None for no values.
+    """Return `{"mean", "low", "high", "n"}`: the mean of n values with its 95% interval. Without values it is None.
 
-    The interval is Wilson's (1927) for shares (all values 0 or 1), else the bootstrap's.
+    If all values are 0 or 1, it is Wilson's interval (1927), otherwise a bootstrap interval.
     """
-    from rag_zeval.statistics.bootstrap import mean_interval, share_interval  # numpy: only once all is answered
+    from rag_zeval.statistics.bootstrap import mean_interval, share_interval  # numpy, needed only after answering
 
     low = high = None
     if values:
@@ -153,7 +166,7 @@ def mean_of(values: Sequence[float]) -> dict[str, Any]:
 
 
 def print_report(statistics: Mapping[str, Any], winnable: Mapping[str, Any], title: str) -> None:
-    """Answers by alpha, pairs of alphas, and the questions left for each K, as `response_statistics` counts them."""
+    """Print the result of `response_statistics` as tables: answers by alpha, pairs of alphas, questions for each K."""
     headings = ["alpha", "answers", "tokens", "cut off", "empty", "repeated", "true support [95%]"]
     print_table(title, headings, map(_answers_row, statistics["by_alpha"]))
     print("questions {questions}, answered {answered}, failed {failed}".format(**statistics))
@@ -189,7 +202,7 @@ def _set_row(size: Row) -> list[str]:
 
 
 def print_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table of numbers, 120 characters wide where the output is no terminal."""
+    """Print a table of numbers. It is 120 characters wide if the output is not a terminal."""
     console = Console()
     console = console if console.is_terminal else Console(width=120)
     first, *others = headings

@@ -1,18 +1,21 @@
 """Context-aware decoding on vLLM: the two streams of an answer are two requests, and a logits processor couples them.
 
+It gives both requests of a pair the same logits, so that both write the same token:
+
     z = (1 + a) * logits(q, c, y<t) - a * logits(q, y<t)
 
-stands in both rows of a pair, so that both write the same token. It only holds while vLLM computes the two in the same
-steps; a prefill in chunks, a preemption or a late partner breaks a pair without any error. So a pair counts only if
+This only works while vLLM computes both requests in the same steps. A chunked prefill, a preemption or a late partner
+breaks a pair without any error. So the answer of a pair is used only if
 
-- it was seen together, and never out of step (`CoupledPairs` gives such a pair up: it must not steer the rest), and
+- `CoupledPairs` saw the two in the same step and never out of step (it gives up a pair that is out of step), and
 - both requests wrote the same tokens to their end.
 
-To make that the rule, both prompts are read beforehand (a = 0 and a = -1 are ordinary requests on them), partners are
-handed over side by side, and never more than fit into a step. What is still lost is retried, and in the end
-left to the packed decoder of `synthesize.cad`.
+To make losses rare, both prompts are first read into the prefix cache, by the ordinary requests for a = 0 and a = -1.
+Partners are submitted next to each other, and never more of them than fit into a step. Lost pairs are retried. Those
+that are still lost are left to the packed decoder of `synthesize.cad`.
 
-Imported only where vLLM is. vLLM's sampler casts to float32 before logits processors, as `synthesize.cad` does.
+Import this module only where vLLM is installed. vLLM's sampler casts logits to float32 before logits processors, as
+`synthesize.cad` does.
 """
 
 import os
@@ -25,26 +28,26 @@ from typing import Any
 import torch
 from transformers import AutoConfig, GenerationConfig
 
-os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # in this process: what the processor saw is then known here
-os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "0"  # the second one has no logits processors
+os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # the processor runs in this process and shares the sets below
+os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "0"  # version 2 has no logits processors
 
 from vllm import LLM, SamplingParams
 from vllm.v1.sample.logits_processor import LogitsProcessor, MoveDirectionality
 
 from synthesize.cad import Prompts, Response
 
-WAVES = 3  # how often a pair is tried
+WAVES = 3  # attempts for each pair
 lost_pairs: set[str] = set()  # names of pairs that were seen out of step
-coupled_pairs: set[str] = set()  # names of pairs that were seen together
+coupled_pairs: set[str] = set()  # names of pairs that were seen in the same step
 
 
 @dataclass(frozen=True)
 class _Member:
-    """A row of vLLM's batch that belongs to a pair. `written`: its tokens so far, vLLM's own growing list."""
+    """A row of vLLM's batch that belongs to a pair. `written` is vLLM's own list of its tokens, which grows."""
 
     pair: str
     alpha: float
-    reads: bool  # whether it reads the passage
+    reads: bool  # whether its prompt has the passage
     end: int | None  # a stop token
     written: Sequence[int]
 
@@ -84,7 +87,8 @@ class CoupledPairs(LogitsProcessor):
         together = []
         for pair, rows in pairs.items():
             lengths = {len(self.rows[row].written) for row in rows.values()}
-            # a member alone before its first token may still be reading; alone later, or apart, it has lost the other
+            # Before its first token, a member without partner may wait for the partner's prefill. Later the pair is
+            # lost, and so is a pair whose members have written different numbers of tokens.
             if len(lengths) > 1 or (len(rows) == 1 and lengths != {0}):
                 lost_pairs.add(pair)
             if pair in lost_pairs:
@@ -103,10 +107,12 @@ class CoupledPairs(LogitsProcessor):
 
 
 class VLLMDecoder:
-    """A model folder on vLLM. `engine` are further arguments of vLLM's LLM.
+    """A model on vLLM, loaded from a folder.
 
-    dtype: float32 or bfloat16, of the weights. gpu_memory_utilization leaves room for the packed decoder, which takes
-    over what stays unpaired. `cache_tokens`: tokens whose keys and values vLLM has room for.
+    dtype: of the weights, float32 or bfloat16. engine: further arguments of vLLM's LLM. The default of
+    gpu_memory_utilization leaves memory for the packed decoder, which answers lost pairs.
+
+    `cache_tokens` is the number of tokens for which vLLM's key-value cache has room.
     """
 
     def __init__(self, folder: str, dtype: str, **engine: Any):
@@ -115,15 +121,15 @@ class VLLMDecoder:
             dtype=dtype,
             seed=0,
             skip_tokenizer_init=True,
-            generation_config="vllm",  # no sampling settings of the model's own
+            generation_config="vllm",  # ignore the model's own sampling settings
             logits_processors=[CoupledPairs],
-            async_scheduling=False,  # the processor must see every token written
+            async_scheduling=False,  # the processor must see each token before the next step
             **{"gpu_memory_utilization": 0.6, "enable_prefix_caching": True, "disable_log_stats": True, **engine},
         )
         config = self._llm.llm_engine.vllm_config
         self.cache_tokens: int = config.cache_config.num_gpu_blocks * config.cache_config.block_size
         self.generation_config = _generation_config(folder)
-        self._pairs = max(1, config.scheduler_config.max_num_seqs // 2)  # that fit into a step
+        self._pairs = max(1, config.scheduler_config.max_num_seqs // 2)  # most pairs in one step
         self._names = map(str, count())
 
     def decode(
@@ -134,15 +140,15 @@ class VLLMDecoder:
         max_new_tokens: int,
         stops: Collection[int],
     ) -> list[list[Response | None]]:
-        """Answers `[question][alpha]` as `synthesize.cad.decode` gives them; None where a pair stayed out of step.
+        """Return answers `[question][alpha]` as `synthesize.cad.decode` does, or None for pairs lost in each attempt.
 
-        with_passage, without_passage: prompt token ids of each question; at most `max_new_tokens` tokens an answer.
+        with_passage, without_passage: prompt token ids of each question. An answer has at most `max_new_tokens` tokens.
         """
         answers: list[list[Response | None]] = [[None] * len(alphas) for _ in with_passage]
         streams = ((with_passage, 0.0), (without_passage, -1.0))
         plain = []
         for prompts, alpha in streams:
-            length = max_new_tokens if alpha in alphas else 1  # read in any case: the pairs find it in the cache
+            length = max_new_tokens if alpha in alphas else 1  # 1 only fills the prefix cache for the pairs
             plain += [(prompt, _greedy(length, stops)) for prompt in prompts]
         outputs = self._generate(plain)
         for (_, alpha), at in zip(streams, (0, len(with_passage)), strict=True):
@@ -169,7 +175,7 @@ class VLLMDecoder:
         max_new_tokens: int,
         stops: Collection[int],
     ) -> list[list[int] | None]:
-        """The tokens of each pair, None for one that fell out of step."""
+        """Return the tokens that each pair wrote, or None for a lost pair."""
         names = [next(self._names) for _ in pairs]
         requests = []
         for name, (*prompts, alpha) in zip(names, pairs, strict=True):
@@ -195,10 +201,10 @@ class VLLMDecoder:
 
 
 def _generation_config(folder: str) -> Any:
-    """As transformers has it for a model of this folder."""
+    """Return the generation config that transformers uses for the model in this folder."""
     try:
         return GenerationConfig.from_pretrained(folder)
-    except OSError:  # it has no such file
+    except OSError:  # no generation_config.json
         return GenerationConfig.from_model_config(AutoConfig.from_pretrained(folder, trust_remote_code=False))
 
 
@@ -207,7 +213,7 @@ def _greedy(max_new_tokens: int, stops: Collection[int], extra: dict[str, Any] |
         temperature=0.0,
         max_tokens=max_new_tokens,
         stop_token_ids=sorted(stops),
-        ignore_eos=True,  # the stop tokens are `stops`, and no others
+        ignore_eos=True,  # only `stops` are stop tokens
         detokenize=False,
         extra_args=extra,
     )

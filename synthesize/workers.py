@@ -1,8 +1,8 @@
-"""Answering with several processes: Ray actors, each with a model of its own.
+"""Answer with several processes: Ray actors, each with its own copy of the model.
 
-A worker is given one batch at a time and sends back its rows; it writes nothing. So which batches there are, and what
-is in a run's folder, is decided in the one process that asks, and a worker may be lost at any moment: its batch goes to
-another. Ray is imported when workers are hired.
+A worker gets one batch at a time and returns its rows. It writes no files: only the main process decides on batches and
+writes to the run's folder. So a worker may be lost at any moment, and another one gets its batch. Ray is imported only
+when workers are started.
 """
 
 import logging
@@ -23,15 +23,15 @@ from synthesize.settings import Settings
 
 log = logging.getLogger(__name__)
 
-ATTEMPTS = 3  # workers that are given a batch, and starts of a worker without success, before it is given up
-OBJECT_STORE = 2**27  # bytes of shared memory of a ray of our own: batches and rows are small
+ATTEMPTS = 3  # workers that try a batch before it fails, and failed starts for each worker before giving up
+OBJECT_STORE = 2**27  # bytes of shared memory for our own ray; batches and rows are small
 
 
 class Worker:
-    """What an actor runs: an Answerer, loaded where the actor is."""
+    """The code of an actor: an Answerer, loaded on the actor's machine."""
 
     def load(self, settings: Settings, model_hash: str) -> None:
-        """Raises InputError when the model's folder is missing on this machine, or holds another model."""
+        """Load the model. Raises InputError if this machine has no such folder, or another model in it."""
         from synthesize.answering import Answerer
 
         if model_sha256(settings.model) != model_hash:
@@ -39,32 +39,35 @@ class Worker:
         self.answerer = Answerer(settings)
 
     def batch_tokens(self, longest: int, sharing: int) -> int:
-        """Cached tokens that a batch may take in this worker's memory (`Answerer.batch_tokens`)."""
+        """Return how many cached tokens of a batch fit into this worker's memory (`Answerer.batch_tokens`)."""
         return self.answerer.batch_tokens(longest, sharing)
 
     def answer(self, batch: Batch) -> list[Row]:
-        """The finished rows of a batch, in its order."""
+        """Return the finished rows of a batch, in its order."""
         return self.answerer.answer(batch)
 
 
 class Crew:
-    """Workers, started at once and replaced when they are lost. Ray must be running.
+    """Several workers, which are started at once and replaced when they are lost. Ray must be running.
 
-    count: how many; gpus: of each, 0 or 1. Raises InputError when no worker can start, or one cannot load the model.
+    count: number of workers. gpus: GPUs of each worker, 0 or 1. The methods raise InputError if no worker can start, or
+    if one cannot load the model.
     """
 
     def __init__(self, settings: Settings, model_hash: str, count: int, gpus: int):
         self.settings, self.model_hash, self.count, self.gpus = settings, model_hash, count, gpus
-        self.calls: dict[Any, tuple[Any, Batch | None]] = {}  # by what ray will answer; no batch: the worker is loading
+        # Worker and batch of each running call, by ray's reference. Without a batch the worker is loading the model.
+        self.calls: dict[Any, tuple[Any, Batch | None]] = {}
         self.idle: list[Any] = []
         self.failed_starts = 0
         for _ in range(count):
             self._start()
 
     def batch_tokens(self, longest: int) -> int:
-        """How many cached tokens of a batch every worker has memory for; at least 1. Waits until all have loaded.
+        """Return how many cached tokens of a batch fit into every worker's memory, at least 1.
 
-        One that is lost in loading is not waited for where another stands: ray may have no place left to replace it.
+        This waits until all workers have loaded the model. It does not wait for the replacement of a worker that was
+        lost while loading, unless no other is ready: ray may have no resources left for the replacement.
         """
         import ray
         from ray.exceptions import RayActorError
@@ -74,19 +77,19 @@ class Crew:
             self._next()
         sharing, room = 1 if self.gpus else self.count, []
         for worker in self.idle:
-            with suppress(RayActorError):  # lost meanwhile: it is replaced when it is given a batch
+            with suppress(RayActorError):  # lost meanwhile; it will be replaced when it gets a batch
                 room.append(ray.get(worker.batch_tokens.remote(longest, sharing)))
         if not room:
             raise InputError("all workers were lost before they answered anything")
         return min(room)
 
     def answers(self, batches: Iterable[Batch]) -> Iterator[list[Row]]:
-        """The rows of each batch, in the order in which they are done.
+        """Yield the rows of each batch, in the order in which batches are finished.
 
-        A batch whose worker is lost, or fails in a way that Answerer does not expect, is given to another one; after
-        ATTEMPTS its rows say why it failed.
+        If a worker is lost, or fails in a way that Answerer does not handle, another worker gets the batch. After
+        ATTEMPTS workers the rows of the batch say why it failed.
         """
-        todo, failures = deque(batches), Counter[str]()  # by the id of a batch's first question
+        todo, failures = deque(batches), Counter[str]()  # failures by the id of a batch's first question
         while todo or any(batch for _, batch in self.calls.values()):
             while todo and self.idle:
                 worker, waiting = self.idle.pop(), todo.popleft()
@@ -112,9 +115,10 @@ class Crew:
         self.calls[worker.load.remote(self.settings, self.model_hash)] = worker, None
 
     def _next(self) -> tuple[Batch | None, list[Row], str | None]:
-        """Wait for the next call to end: its batch if it had one, its rows, and why it failed if it did.
+        """Wait until a call ends, and return its batch, its rows, and the reason if it failed.
 
-        The worker is idle then, or replaced if it failed.
+        The batch is None if the worker was loading; the reason is None if it succeeded. The worker is then idle. A
+        worker that failed is replaced.
         """
         import ray
         from ray.exceptions import RayError
@@ -143,7 +147,7 @@ class Crew:
 
 
 def _why(error: Any) -> str:
-    """One line: what the worker raised, or, if it is gone, what ray says last (it begins with ids)."""
+    """Return one line with what the worker raised. If it is gone: ray's last line, as the first ones are only ids."""
     cause = getattr(error, "cause", None)
     if cause is None:
         return shorten(str(error).rpartition("\n")[2], 200)
@@ -152,12 +156,12 @@ def _why(error: Any) -> str:
 
 @contextmanager
 def hired(settings: Settings, out: Path, model_hash: str) -> Iterator[Crew]:
-    """A crew for the settings, on a ray of its own (whose folder is noted in `out`) or on a cluster that is there.
+    """Start a crew for the settings: on our own ray, whose folder is noted in `out`, or on an existing cluster.
 
-    Raises InputError when ray cannot be started or joined, or has fewer GPUs (on the CPU: cores) than workers.
+    Raises InputError if ray cannot be started or joined, or if it has fewer GPUs (or CPU cores) than workers.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_prestart_worker_first_driver", "0")  # else ray starts as many idle workers as CPUs
+    os.environ.setdefault("RAY_prestart_worker_first_driver", "0")  # else ray starts an idle worker for each CPU
     import ray
 
     with ExitStack() as stack:
@@ -169,17 +173,17 @@ def hired(settings: Settings, out: Path, model_hash: str) -> Iterator[Crew]:
             own["_temp_dir"] = str(stack.enter_context(ray_folder(out)))
         try:
             ray.init(settings.address, logging_level=logging.ERROR, **own)
-        except Exception as error:  # ray raises a plain one when it cannot start in time
+        except Exception as error:  # ray raises a plain Exception if it cannot start in time
             raise InputError(f"config: key 'address' is {settings.address}: {shorten(str(error), 300)}") from error
         stack.callback(ray.shutdown)
         count, gpus = _size(settings, ray.cluster_resources())
-        # a worker runs in a folder of ray's choice, and must not turn to the CPU where a GPU is out of order
+        # Ray chooses the worker's folder, so the path must be absolute. A worker must not use the CPU if its GPU fails.
         changed = {"model": str(Path(settings.model).resolve()), "device": "cuda" if gpus else "cpu"}
         yield Crew(settings.model_copy(update=changed), model_hash, count, gpus)
 
 
 def _size(settings: Settings, resources: dict[str, float]) -> tuple[int, int]:
-    """How many workers, and GPUs of each."""
+    """Return the number of workers and of the GPUs of each. Raises InputError if ray has too few."""
     all_gpus = int(resources.get("GPU", 0))
     gpus = 0 if settings.device == "cpu" or (settings.device == "auto" and not all_gpus) else 1
     if settings.workers is None and not (gpus and all_gpus):

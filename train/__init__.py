@@ -1,3 +1,3 @@
-"""Training: curriculum rows, GRPO and supervised lessons through verl, the nano base."""
+"""Training: curriculum rows, GRPO and supervised fine-tuning with verl, and the nano base."""
 
 import rag_zeval  # noqa: F401 (first of all: see what it does with Ctrl-C)

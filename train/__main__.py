@@ -1,4 +1,4 @@
-"""`python -m train key=value ...`: curriculum rows, then GRPO through verl, then a plain model folder."""
+"""`python -m train key=value ...`: build the curriculum rows, train with verl's GRPO, and export a model folder."""
 
 import os
 import signal
@@ -27,13 +27,13 @@ from train.verl_config import build
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0: trained, or done before; 1: verl failed; 2: the input is wrong; 130: interrupted."""
+    """Run the stage. Returns 0: trained, or done before; 1: verl failed; 2: the input is wrong; 130: interrupted."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     return exit_status(lambda: train(load_config("train", sys.argv[1:] if argv is None else argv)))
 
 
 def train(config: DictConfig) -> int:
-    """The stage: each part is skipped if it is done already, so the same command resumes an interrupted run."""
+    """Run the stage. It skips parts that are done already, so the same command resumes an interrupted run."""
     settings = read_settings(TrainSettings, config)
     if settings.dry_run:
         return print_plan(settings)
@@ -59,7 +59,7 @@ def train(config: DictConfig) -> int:
 
 
 def prepare_rows(settings: TrainSettings, folder: RunFolder) -> None:
-    """Write the training and validation rows once. Raises InputError for rows that lack what the reward needs."""
+    """Write the training and validation rows once. Raises InputError if existing rows lack what the reward needs."""
     if folder.counts.exists():
         for path in (folder.train_rows, folder.val_rows):
             check_answers(path, settings.variant)
@@ -74,7 +74,7 @@ def prepare_rows(settings: TrainSettings, folder: RunFolder) -> None:
 
 
 def check_memory(settings: TrainSettings) -> None:
-    """Raises InputError for what cannot fit into GPUs of `gpu_memory_gib`, before anything is started."""
+    """Raise InputError if the run cannot fit into GPUs of `gpu_memory_gib`, before anything is started."""
     if settings.platform != "gpu" or settings.gpu_memory_gib is None:
         return
     shape, where = read_shape(settings.base_model)
@@ -85,7 +85,7 @@ def check_memory(settings: TrainSettings) -> None:
 
 
 def check_disk(settings: TrainSettings, folder: RunFolder, steps: int) -> None:
-    """Raises InputError if checkpoints and model will not fit onto the disk of `out_dir`."""
+    """Raise InputError if checkpoints and model will not fit onto the disk of `out_dir`."""
     shape, _ = read_shape(settings.base_model)
     needed = plan_disk(shape, build(settings.verl, {}), steps, settings.export).total if shape else None
     if needed and (problem := lack_of_disk(needed, settings.out_dir, [folder.path])):
@@ -93,7 +93,10 @@ def check_disk(settings: TrainSettings, folder: RunFolder, steps: int) -> None:
 
 
 def finish(settings: TrainSettings, folder: RunFolder, total: int) -> int:
-    """Export the model with its card, then write the manifest as the mark that the run is whole."""
+    """Export the model with its card, then write the manifest, which marks the run as finished.
+
+    Returns 0, or 1 after an error message if verl ended early or the checkpoint to export is missing.
+    """
     last = folder.last_checkpoint()
     if last < total:
         print(f"error: verl ended after step {last} of {total}; its output is in {folder.log}", file=sys.stderr)

@@ -1,7 +1,7 @@
-"""Log-probabilities of chosen tokens from hidden states, without the logits of all places at once.
+"""Log-probabilities of chosen tokens from hidden states, without the logits of all positions at once.
 
-With a large vocabulary, logits are most of an update's memory: 1,000 places of SmolLM2 have 49 million. Here only those
-of a few places exist at a time, and the backward pass computes them again.
+With a large vocabulary, logits take most of an update's memory: 1,000 positions of SmolLM2 have 49 million. Here only
+the logits of a few positions exist at a time, and the backward pass computes them again.
 """
 
 from typing import NamedTuple
@@ -10,13 +10,13 @@ import torch
 from torch.nn.functional import linear
 from torch.utils.checkpoint import checkpoint
 
-# At most so many exist at once, by the kind of device: about what a CPU's caches hold; a GPU needs large products.
+# Most logits at once, by kind of device. On a CPU they should fit into its caches; a GPU needs large products.
 LOGITS = {"cpu": 2**23, "cuda": 2**28}
 Values = tuple[torch.Tensor, torch.Tensor | None]
 
 
 class Chosen(NamedTuple):
-    """LongTensors [tokens]: the place (index of a hidden state) that predicts each token, and the token."""
+    """LongTensors [tokens]: for each token the index of the hidden state that predicts it (its place), and its id."""
 
     places: torch.Tensor
     tokens: torch.Tensor
@@ -30,10 +30,11 @@ def log_probs_and_entropy(
     temperature: float,
     with_entropy: bool,
 ) -> Values:
-    """Log-probabilities of the chosen tokens [tokens] and, if asked for, the entropy of each place [places], in fp32.
+    """Return log-probabilities of the chosen tokens [tokens], and the entropy of each place [places], both in fp32.
 
-    hidden [places, size]; weight [vocabulary, size] and bias [vocabulary] of the output layer. Logits are divided by
-    `temperature` in fp32. A frozen weight costs no gradient.
+    hidden: [places, size]. weight, bias: of the output layer, [vocabulary, size] and [vocabulary]. with_entropy: if
+    False, None is returned for the entropy. Logits are divided by `temperature` in fp32. No gradient is computed for a
+    frozen weight.
 
         chosen = Chosen(places=torch.tensor([0, 0]), tokens=torch.tensor([5, 7]))  # two tokens after the first state
         log_probs, _ = log_probs_and_entropy(hidden, model.lm_head.weight, None, chosen, 1.0, with_entropy=False)
@@ -46,7 +47,7 @@ def log_probs_and_entropy(
         return flat.index_select(0, places * logits.shape[-1] + tokens), entropy
 
     size = max(1, LOGITS[hidden.device.type] // len(weight))
-    order = torch.argsort(chosen.places, stable=True)  # so that a chunk of places has a chunk of tokens
+    order = torch.argsort(chosen.places, stable=True)  # then the tokens of a chunk of places are contiguous
     of_chunks = torch.bincount(chosen.places // size, minlength=-(-len(hidden) // size)).tolist()
     columns = (column[order].split(of_chunks) for column in chosen)
     parts = zip(hidden.split(size), *columns, strict=True)
@@ -59,5 +60,5 @@ def log_probs_and_entropy(
 
 
 def _entropy(logits: torch.Tensor) -> torch.Tensor:
-    """Shannon entropy in nats [...] of logits [..., vocabulary]."""
+    """Return the Shannon entropy in nats [...] of logits [..., vocabulary]."""
     return logits.logsumexp(-1) - (logits.softmax(-1) * logits).sum(-1)

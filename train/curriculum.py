@@ -1,4 +1,4 @@
-"""From synthesized responses to verl's rows: first K=3 candidates, then K=4, in the order they are trained on."""
+"""Build verl's rows from synthesized responses, in training order: first with K=3 candidates, then with K=4."""
 
 import hashlib
 import itertools
@@ -32,12 +32,12 @@ from train.settings import Stage, TrainSettings, response_files
 DATA_SOURCE = "rag_zeval"
 TOO_LONG, UNCONTESTED = "too_long", "uncontested"
 Row = dict[str, Any]
-TokenCounter = Callable[[list[dict[str, str]]], int]  # of a chat's messages
+TokenCounter = Callable[[list[dict[str, str]]], int]  # number of tokens of a chat's messages
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question with its passage and one answer for each α; `unfinished` has the α whose answer was cut off."""
+    """A question with its passage and one answer for each α. `unfinished` holds the α whose answer was cut off."""
 
     id: str
     question: str
@@ -51,9 +51,10 @@ class Question:
 
 @dataclass
 class Curriculum:
-    """Rows in training order, the validation rows, and how many questions were left out of each stage, and why.
+    """Rows in training order and validation rows, with counts.
 
-    flagged: how many of all the answers, and pairs of them, may not be shown, as `count_flags` has it.
+    flagged: how many answers, and pairs of answers, may not be shown, in the form of `count_flags`. counts: for each
+    stage the number of rows, how many questions were left out for which reason, and what `count_shown` counts.
     """
 
     flagged: dict[str, dict[str, int]]
@@ -65,11 +66,12 @@ class Curriculum:
 def read_questions(
     pattern: str, alphas: Sequence[float] | None = None, half: str | None = None
 ) -> tuple[list[Question], int]:
-    """`(questions, failed)` from the files of `response_files`; `failed` counts rows without all answers.
+    """Return `(questions, failed)` from the files of `response_files`. `failed` counts rows without answers.
 
-    `alphas` picks and orders the answers used; by default all α of the first row. half: return only the questions of
-    this `half_of` the passages. An answer without the field `finished` counts as finished. Half an emoji, from a broken
-    cut, can be written into no file: it becomes U+FFFD.
+    alphas: the α of the answers to use, in this order; None: all α of the first row. half: return only questions whose
+    passage is in this half (`half_of`); None: all. An answer without the field `finished` counts as finished. Lone
+    surrogates (half an emoji) cannot be written to a file, so they become U+FFFD.
+
     Raises InputError for a missing file, a malformed field (naming file, line and field), an α that a row lacks, or a
     duplicate id.
     """
@@ -98,12 +100,12 @@ def read_questions(
 
 
 def half_of(passage: str) -> str:
-    """`first` or `second`, by a hash: about half of all passages are in each, whichever file they come from."""
+    """Return `first` or `second` for a passage, by a hash: about half of all passages each, independent of files."""
     return "first" if hashlib.sha256(passage.encode()).digest()[0] % 2 == 0 else "second"
 
 
 def _read_answers(responses: Sequence[Any]) -> tuple[dict[float, str], frozenset[float]]:
-    """The answers by α, and the α of those cut off."""
+    """Return the answers by α, and the α whose answer was cut off. Raises InputError naming a wrong field."""
     answers: dict[float, str] = {}
     unfinished = set()
     for at, response in enumerate(responses):
@@ -120,14 +122,14 @@ def _read_answers(responses: Sequence[Any]) -> tuple[dict[float, str], frozenset
 
 
 def shuffled(questions: Sequence[Question], seed: int, purpose: str) -> list[Question]:
-    """In the order of a hash of (seed, purpose, id): a question keeps its neighbours when others come or go."""
+    """Sort questions by a hash of (seed, purpose, id). If some are added or removed, the others keep their order."""
     return sorted(questions, key=lambda q: hashlib.sha256(f"{seed}:{purpose}:{q.id}".encode()).digest())
 
 
 def flag_questions(
     questions: Sequence[Question], stages: Sequence[Stage], answer_filter: AnswerFilter
 ) -> dict[str, Flags]:
-    """What may not be shown of each question, by its id. Raises InputError for a stage of more candidates than α."""
+    """Return each question's flags (what may not be shown), by id. Raises InputError if a stage's K exceeds the α."""
     for stage in stages:
         if questions and stage.k > len(there := questions[0].answers):
             raise InputError(f"K={stage.k}: there are answers at {len(there)} alphas only")
@@ -135,9 +137,9 @@ def flag_questions(
 
 
 def candidate_sets(question: Question, k: int, seed: int, flags: Flags, turn: int = 0) -> Iterator[list[float]]:
-    """Every k of the question's α that may be shown together, in the order shown.
+    """Yield, in random order, each set of k α whose answers may be shown together. Each set is in the order to show.
 
-    Drawn from the seed, the question's id and `turn`: how many stages with this k there were before.
+    The seed, the question's id and `turn` determine the random order. turn: number of earlier stages with this k.
     """
     rng = random.Random(f"{seed}:{k}:{question.id}" + (f":{turn}" if turn else ""))
     subsets = list(itertools.combinations([alpha for alpha, text in question.answers.items() if text.strip()], k))
@@ -150,9 +152,9 @@ def candidate_sets(question: Question, k: int, seed: int, flags: Flags, turn: in
 
 
 def build_row(question: Question, alphas: Sequence[float], variant: str) -> Row:
-    """A row of verl's RLHF data set; `alphas` are those of candidates A, B, ... as shown.
+    """Return a row of verl's RLHF data set. `alphas` are those of candidates A, B, ... in the prompt.
 
-    The reward gets the answers where a trajectory of the variant must repeat them.
+    If the variant's trajectories repeat the answers, the ground truth for the reward includes the answers.
     """
     answers = question.answers_at(alphas)
     truth: Row = {"alphas": list(alphas), "reference": question.passage, "variant": variant}
@@ -168,7 +170,7 @@ def build_row(question: Question, alphas: Sequence[float], variant: str) -> Row:
 
 @dataclass(frozen=True)
 class _Drawing:
-    """How the rows of all stages are drawn. flags: of each question, by its id."""
+    """Draws the rows of all stages. flags: each question's flags, by id. tokens: counts the tokens of messages."""
 
     settings: TrainSettings
     flags: Mapping[str, Flags]
@@ -183,10 +185,10 @@ class _Drawing:
         contested: bool = False,
         others: Sequence[Stage] = (),
     ) -> tuple[list[Row], dict[str, Any]]:
-        """The rows of a stage and their counts. Raises InputError, with the figures, if there are too few.
+        """Return the rows of a stage and their counts. Raises InputError, with the numbers, if there are too few.
 
-        turn: how many stages with this k there were before. contested: leave out candidates that the word rule ranks
-        alike. others: stages that must be able to use the same questions.
+        turn: number of earlier stages with this k. contested: leave out sets of candidates that the word rule ranks the
+        same way at each strictness. others: further stages that must be able to use the same questions.
         """
         rows: list[Row] = []
         reasons = [*REASONS, UNCONTESTED, TOO_LONG] if contested else [*REASONS, TOO_LONG]
@@ -209,7 +211,7 @@ class _Drawing:
         return rows, {"k": stage.k, "rows": len(rows), "left_out": dict(left_out), **count_shown(shown)}
 
     def _row(self, question: Question, stage: Stage, turn: int, contested: bool, others: Sequence[Stage]) -> Row | str:
-        """The question's row, or why it has none."""
+        """Return the question's row, or the reason why it has none."""
         flags = self.flags[question.id]
         for wanted in (stage, *others):
             if reason := blocking_reason(flags, question.answers, wanted.k):
@@ -223,7 +225,7 @@ class _Drawing:
         return UNCONTESTED
 
     def _fits(self, question: Question, answers: Sequence[str]) -> bool:
-        """Whether prompt and reply are short enough, the reply being about as long as the word rule's trajectory."""
+        """Whether prompt and reply are short enough. The reply's length is taken to be that of the word rule's."""
         prompt = judge_messages(self.settings.variant, question.question, question.passage, answers)
         prompt_tokens, limit = self.tokens(prompt), self.settings.max_rule_tokens
         if prompt_tokens > self.settings.verl.data.max_prompt_length:
@@ -241,21 +243,26 @@ class _Drawing:
 
 
 def build_curriculum(settings: TrainSettings, questions: Sequence[Question], tokens: TokenCounter) -> Curriculum:
-    """Validation rows from questions of their own, then the training rows of each stage, shuffled inside it.
+    """Build the validation rows, then the training rows of each stage, shuffled within the stage.
 
-    A question is used at most once in a stage. A later stage with the same k draws its candidates again. A question
-    that cannot be used is replaced by the next and counted; in training with `only_contested` that includes one whose
-    candidates the word rule ranks alike however strict it is. Each stage draws its own questions; with `same_questions`
-    the first stage draws questions that all stages can use. With `single_answer_every`, some rows of a stage show a
-    single answer instead, of questions without another row in that stage. Raises InputError, with the figures, when too
-    few remain.
+    Training uses no question of a validation row. A stage uses a question at most once, and a later stage with the same
+    k draws its candidates again. A question that cannot be used is counted and replaced by the next one.
+
+    - Each stage draws its own questions. With `same_questions` all stages use those of the first, which draws only
+      questions that all stages can use.
+    - With `only_contested`, training leaves out sets of candidates that the word rule ranks the same way at each
+      strictness.
+    - With `single_answer_every`, some rows of a stage show a single answer instead. They are about questions without
+      another row in that stage.
+
+    Raises InputError, with the numbers, if too few questions remain.
     """
     flags = flag_questions(questions, [*settings.validation, *settings.stages], settings.answer_filter)
     curriculum = Curriculum(count_flags(flags.values()))
     drawing = _Drawing(settings, flags, tokens)
 
     def add(split: str, at: int, kept: list[Row], rows: list[Row], counts: dict[str, Any]) -> None:
-        """Put the rows behind those kept."""
+        """Append the rows to `kept`, with their index, split and stage, and store the counts."""
         curriculum.counts[f"{split} stage {at}"] = counts
         for index, row in enumerate(rows, len(kept)):
             row["extra_info"] |= {"index": index, "split": split, "stage": at}
@@ -284,13 +291,13 @@ def build_curriculum(settings: TrainSettings, questions: Sequence[Question], tok
 
 
 def without(questions: Sequence[Question], rows: Sequence[Row]) -> list[Question]:
-    """The questions that none of the rows asks."""
+    """Return the questions that are in none of the rows."""
     asked = {row["extra_info"]["id"] for row in rows}
     return [question for question in questions if question.id not in asked]
 
 
 def with_singles(rows: Iterable[Row], single: Iterable[Row], every: int) -> Iterator[Row]:
-    """The rows in their order; each `every`-th row is the next single one."""
+    """Yield the rows in their order, with the next of `single` as each `every`-th row."""
     left = iter(single)
     for number, row in enumerate(rows, 1):
         yield row
@@ -299,7 +306,7 @@ def with_singles(rows: Iterable[Row], single: Iterable[Row], every: int) -> Iter
 
 
 def count_shown(shown: Sequence[Sequence[float]]) -> dict[str, dict[str, Any]]:
-    """Rows for each set of α (`alphas`), and for each letter those where it shows an α (`positions`)."""
+    """Count the rows of each set of α (`alphas`), and for each letter the rows in which it has each α (`positions`)."""
     sets = Counter(" ".join(f"{alpha:g}" for alpha in sorted(alphas, reverse=True)) for alphas in shown)
     places = {
         letter: Counter(f"{alpha:g}" for alpha in sorted(column, reverse=True))
@@ -309,9 +316,9 @@ def count_shown(shown: Sequence[Sequence[float]]) -> dict[str, dict[str, Any]]:
 
 
 def check_answers(path: Path, variant: str) -> None:
-    """Raise InputError for a file of rows without the answers that the reward of this variant compares echoes with.
+    """Raise InputError if the variant repeats answers and the rows of a file lack them for the reward.
 
-    The first row tells: a file's rows are written together.
+    Only the first row is checked, since all rows of a file are written together.
     """
     import pyarrow.parquet
 
@@ -327,12 +334,12 @@ def check_answers(path: Path, variant: str) -> None:
 
 
 def listed(left_out: Mapping[str, int]) -> str:
-    """`31 identical, 2 too long`: the reasons there were, or `none`."""
+    """Return the reasons that occurred as text, such as `31 identical, 2 too long`, or `none`."""
     return ", ".join(f"{n} {reason.replace('_', ' ')}" for reason, n in left_out.items() if n) or "none"
 
 
 def prompt_counter(model: str) -> TokenCounter:
-    """Counts the tokens of a prompt as verl will: the model's tokenizer with its chat template."""
+    """Return a counter of a prompt's tokens that counts as verl does, with the model's chat template."""
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(model)
@@ -340,7 +347,7 @@ def prompt_counter(model: str) -> TokenCounter:
 
 
 def write_parquet(path: Path, rows: Sequence[Row]) -> None:
-    """The rows as one parquet file, replaced in one step."""
+    """Write the rows as a Parquet file. An existing file is replaced atomically."""
     import pyarrow
     import pyarrow.parquet
 
@@ -350,7 +357,7 @@ def write_parquet(path: Path, rows: Sequence[Row]) -> None:
 
 
 def describe(counts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """One line per stage, for the terminal."""
+    """Yield one line per stage for the terminal."""
     for name, stage in counts.items():
         single = f", {stage['single']} of them with K=1" if "single" in stage else ""
         replaced = listed(stage["left_out"])

@@ -1,4 +1,4 @@
-"""The keys of verl's config that follow from a stage's own settings, and from where its run is."""
+"""The keys of verl's config that follow from a stage's own settings and from the state of its run."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,10 @@ AGENT_LOOPS = Path(__file__).parent / "rollouts" / "agent_loops.yaml"
 
 
 def derived_keys(settings: TrainSettings, folder: RunFolder, done: int, val_rows: int) -> dict[str, Any]:
-    """The keys of verl's config that follow from the stage's own settings, and from how many rows it has."""
+    """Return the keys of verl's config that follow from the training stage's settings and its run.
+
+    done: step of the checkpoint to resume from; 0: a new run. val_rows: number of validation rows.
+    """
     base = settings.base_path
     keys: dict[str, Any] = {
         "data.train_files": str(folder.train_rows),
@@ -28,15 +31,15 @@ def derived_keys(settings: TrainSettings, folder: RunFolder, done: int, val_rows
         "trainer.validation_data_dir": str(folder.path / "rollouts" / "val"),
         **_resumed(folder, done),
     }
-    if done:  # the validation after step `done` is in the metrics already
+    if done:  # the metrics already have the validation after step `done`
         keys["trainer.val_before_train"] = False
-    if settings.platform == "cpu":  # lets the rollout server see when all requests of a step are there
+    if settings.platform == "cpu":  # tells the rollout server when it has all requests of a step
         rollout = settings.verl.actor_rollout_ref.rollout
         keys["actor_rollout_ref.rollout.engine_kwargs.hf_cpu"] = {
             "train_rows": settings.verl.data.train_batch_size * rollout.n,
             "val_rows": val_rows * rollout.val_kwargs.n,
         }
-    else:  # vLLM seeds no rollout by itself; the server of the CPU numbers and seeds them where it decodes
+    else:  # vLLM does not seed rollouts, so the agent loop does; on a CPU the rollout server seeds them
         agent = "actor_rollout_ref.rollout.agent"
         keys[f"{agent}.agent_loop_config_path"] = str(AGENT_LOOPS)
         keys[f"{agent}.default_agent_loop"] = OmegaConf.load(AGENT_LOOPS)[0].name
@@ -44,7 +47,7 @@ def derived_keys(settings: TrainSettings, folder: RunFolder, done: int, val_rows
 
 
 def sft_derived_keys(settings: SFTSettings, folder: RunFolder, done: int) -> dict[str, Any]:
-    """As `derived_keys`, for the SFT trainer."""
+    """Return the same as `derived_keys`, for the SFT trainer."""
     return {
         "data.train_files": str(folder.train_rows),
         "model.path": settings.base_path,

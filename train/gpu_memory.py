@@ -1,15 +1,16 @@
-"""GPU memory that a step needs at most, estimated from a model's shape and verl's config: does the run fit?
+"""Estimate the most GPU memory that a step needs, from a model's shape and verl's config: does the run fit?
 
-What verl 0.9.1 keeps on a GPU, as read in its FSDP2 engine (`workers/engine/fsdp/transformer_impl.py`):
+This is what verl 0.9.1 keeps on a GPU, according to its FSDP2 engine (`workers/engine/fsdp/transformer_impl.py`):
 
-- The sharded weights are the only copy, in `model_dtype` (fp32); each block is gathered in `param_dtype` (bf16).
-  Gradients are as large as the weights. AdamW keeps two numbers a parameter, and its step a third for a moment.
-- The reference model lies in host memory. With LoRA there is none: it is the base under the adapter.
-- Gradient checkpointing keeps each layer's input and computes one layer again.
-- vLLM takes `gpu_memory_utilization` of the whole GPU while it is awake, and gives weights and cache back asleep.
+- The sharded weights are the only copy, in `model_dtype` (fp32). Each block is gathered in `param_dtype` (bf16).
+- Gradients are as large as the weights. AdamW keeps two numbers per parameter, and its step briefly needs a third.
+- The reference model is in host memory. With LoRA the base under the adapter is the reference.
+- Gradient checkpointing keeps each layer's input and recomputes one layer at a time.
+- vLLM takes `gpu_memory_utilization` of the whole GPU while it is awake. Asleep, it frees weights and cache.
 
-No run on a GPU stands behind these sums, and fragmentation is not counted: leave a tenth of the GPU free. They agree
-with verl's own table of hardware: GRPO on 7B takes 2 GPUs of 80 GB, with LoRA 1; on 1.5B without any offload 1.
+These estimates were not compared with a run on a GPU, and they ignore fragmentation: leave a tenth of the GPU free.
+They agree with verl's own hardware table: GRPO on 7B needs 2 GPUs of 80 GB, or 1 with LoRA. On 1.5B it needs 1 without
+any offload.
 """
 
 from dataclasses import dataclass
@@ -21,43 +22,43 @@ from rag_zeval.errors import InputError
 from train.model_shape import Shape
 
 GIB = 2**30
-OUTSIDE = 2.0 * GIB  # CUDA contexts, NCCL, CUDA graphs of the two processes on a GPU: assumed, not computed
+OUTSIDE = 2.0 * GIB  # assumed for CUDA contexts, NCCL and CUDA graphs of the two processes on a GPU
 BYTES = {"fp32": 4, "float32": 4, "fp16": 2, "float16": 2, "bf16": 2, "bfloat16": 2}
 Moments = dict[str, dict[str, float]]
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What the arithmetic needs of verl's composed config. Sizes are bytes a number, tokens those of one GPU."""
+    """The values of verl's composed config that the estimate needs."""
 
     gpus: int
     shards: int  # GPUs that share one copy of the weights
-    rank: int  # of LoRA; 0: all weights are trained
-    reference: bool  # whether there is a model for the KL term alone
-    stored: int
-    computed: int
-    tokens: int  # of the largest micro-batch
-    logits: int  # copies of a micro-batch's logits at once
+    rank: int  # LoRA rank; 0: all weights are trained
+    reference: bool  # whether there is a separate reference model for the KL term
+    stored: int  # bytes per number of the stored weights
+    computed: int  # bytes per number in computation
+    tokens: int  # of the largest micro-batch on one GPU
+    logits: int  # copies of a micro-batch's logits that exist at once
     fsdp: Any
     model: Any
     rollout: Any
 
     def offloads(self, what: str) -> bool:
-        """Whether `param` or `optimizer` leaves the GPU while others work."""
+        """Whether `param` or `optimizer` is moved off the GPU while it is not needed."""
         return bool(self.fsdp[f"{what}_offload"]) and not self.fsdp.offload_policy
 
     def adapter(self, shape: Shape) -> int:
-        """Parameters of the LoRA matrices; 0 without them."""
+        """Return the number of parameters of the LoRA matrices; 0 without LoRA."""
         return shape.adapter(self.rank, self.model.target_modules) if self.rank else 0
 
 
 def read_setup(verl: DictConfig) -> Setup:
-    """From verl's whole config (`verl_config.build`). Raises InputError for a dtype of unknown size."""
+    """Read the setup from verl's whole config (`verl_config.build`). Raises InputError for an unknown dtype."""
     worker = verl.actor_rollout_ref
     actor, rollout, model, fsdp = worker.actor, worker.rollout, worker.model, worker.actor.fsdp_config
     gpus = verl.trainer.n_gpus_per_node * verl.trainer.nnodes
     longest = verl.data.max_prompt_length + verl.data.max_response_length
-    share = verl.data.train_batch_size * rollout.n * longest // gpus  # of a step on one GPU
+    share = verl.data.train_batch_size * rollout.n * longest // gpus  # most tokens of a step on one GPU
 
     def size(key: str, dtype: str) -> int:
         if dtype not in BYTES:
@@ -74,10 +75,10 @@ def read_setup(verl: DictConfig) -> Setup:
         rollout.log_prob_max_token_len_per_gpu,
         rollout.log_prob_micro_batch_size_per_gpu,
     )
-    scaled = 1 if rollout.temperature == 1 else 2  # any other temperature divides the logits into a second tensor
+    scaled = 1 if rollout.temperature == 1 else 2  # other temperatures need a second tensor for the divided logits
     bypassed = (verl.algorithm.get("rollout_correction") or {}).get("bypass_mode")
     lean = bypassed or fsdp.use_torch_compile or fsdp.entropy_from_logits_with_chunking
-    entropy = 0 if lean else 2  # its softmax, and the product with it
+    entropy = 0 if lean else 2  # the softmax, and its product with the logits
     return Setup(
         gpus=gpus,
         shards=gpus if fsdp.fsdp_size < 0 else min(gpus, fsdp.fsdp_size),
@@ -97,10 +98,12 @@ def read_setup(verl: DictConfig) -> Setup:
 
 
 def memory_needs(shape: Shape, setup: Setup, gpu_gib: float) -> Moments:
-    """Bytes on each GPU at most, by part, in the four moments of a step; a moment needs the sum of its parts.
+    """Return the most bytes on each GPU, by part, in the four moments of a step. A moment needs the sum of its parts.
 
-    rollout: vLLM decodes; update: log-probabilities, loss and backward pass; optimizer: its step; sync: the new
-    weights go to vLLM.
+    - rollout: vLLM decodes.
+    - update: log-probabilities, loss and backward pass.
+    - optimizer: the optimizer step.
+    - sync: vLLM gets the new weights.
     """
     engine, adapter = setup.rollout, setup.adapter(shape)
     weights, trained = (
@@ -113,7 +116,7 @@ def memory_needs(shape: Shape, setup: Setup, gpu_gib: float) -> Moments:
     always = {"CUDA": OUTSIDE} if engine.free_cache_engine else {**vllm, "CUDA": OUTSIDE}
     states = {"weights": weights, "gradients": trained}
     bucket = engine.checkpoint_engine.update_weights_bucket_megabytes * 2**20
-    largest = 0 if setup.rank else setup.stored * shape.embedding  # adapters go by the host
+    largest = 0 if setup.rank else setup.stored * shape.embedding  # adapters are sent through host memory
     return {
         "rollout": {"weights": idle_weights, "states": idle_states, **vllm, **always},
         "update": {
@@ -125,7 +128,7 @@ def memory_needs(shape: Shape, setup: Setup, gpu_gib: float) -> Moments:
         },
         "optimizer": {**states, "states": 3 * trained, **always},
         "sync": {
-            "weights": weights if setup.rank else idle_weights,  # an adapter is read with all the rest on the GPU
+            "weights": weights if setup.rank else idle_weights,  # to read an adapter, all weights are on the GPU
             "states": idle_states,
             "vLLM weights": vllm["vLLM weights"],
             "on their way": float(bucket + largest),
@@ -135,7 +138,11 @@ def memory_needs(shape: Shape, setup: Setup, gpu_gib: float) -> Moments:
 
 
 def gathered_bytes(shape: Shape, setup: Setup) -> float:
-    """Weights, and gradients in fp32, of the embedding or head and three layers, of which FSDP2 gathers as many."""
+    """Return the bytes of what FSDP2 gathers at once: weights of embedding, head and three layers, and gradients.
+
+    Without `reshard_after_forward` these are all weights. Gradients are in fp32: those of the embedding and one layer,
+    and with `use_no_sync_for_gradient_accumulation` those of the whole model. With LoRA they are not counted.
+    """
     weights = 2 * shape.embedding + 3 * shape.layer if setup.fsdp.reshard_after_forward else shape.parameters
     gradients = 0 if setup.rank else shape.embedding + shape.layer
     if setup.fsdp.use_no_sync_for_gradient_accumulation and not setup.rank:
@@ -144,10 +151,11 @@ def gathered_bytes(shape: Shape, setup: Setup) -> float:
 
 
 def activation_bytes(shape: Shape, setup: Setup) -> dict[str, float]:
-    """What a full micro-batch keeps of each layer, one layer at work in the backward pass, and its logits.
+    """Return the bytes of a full micro-batch: activations kept of each layer, one layer in its backward pass, logits.
 
-    A decoder layer keeps 10h + 2k + 4i numbers of a token for its backward pass (h hidden, k all key-value heads,
-    i intermediate; two norms in fp32; flash attention), and that pass needs 3i more.
+    A decoder layer keeps 10h + 2k + 4i numbers per token for its backward pass, and that pass needs 3i more. h is the
+    hidden size, k the size of all key-value heads, i the intermediate size. The two norms are in fp32; attention is
+    flash attention.
     """
     numbers = setup.computed * setup.tokens
     layer = 10 * shape.hidden + 2 * shape.kv_heads * shape.head_dim + 4 * shape.intermediate
@@ -158,24 +166,27 @@ def activation_bytes(shape: Shape, setup: Setup) -> dict[str, float]:
 
 
 def vllm_weight_bytes(shape: Shape, setup: Setup) -> float:
-    """vLLM's own copy of the weights."""
+    """Return the bytes of vLLM's own copy of the weights on a GPU."""
     engine = setup.rollout
     return float(BYTES[engine.dtype] * (shape.parameters + setup.adapter(shape)) / engine.tensor_model_parallel_size)
 
 
 def cache_bytes(shape: Shape, setup: Setup, gpu_gib: float) -> float:
-    """What is left of vLLM's share of a GPU for its keys and values, at most: what it works in is not taken off."""
+    """Return the most bytes that vLLM has for keys and values on a GPU: its share of the GPU without its weights.
+
+    Its working memory is not subtracted.
+    """
     return max(0.0, float(setup.rollout.gpu_memory_utilization * gpu_gib * GIB) - vllm_weight_bytes(shape, setup))
 
 
 def cache_tokens(shape: Shape, setup: Setup, gpu_gib: float) -> int:
-    """Tokens that a vLLM replica has room for at most, on all of its GPUs together."""
+    """Return the most tokens that fit into a vLLM replica's cache, on all of its GPUs together."""
     engine = setup.rollout
     room = cache_bytes(shape, setup, gpu_gib) * engine.tensor_model_parallel_size
     return int(room // shape.kv_bytes(BYTES[engine.dtype]))
 
 
-# What makes each moment smaller, below verl.actor_rollout_ref.
+# Keys below verl.actor_rollout_ref that reduce the memory of each moment.
 _OFFLOAD = "actor.fsdp_config.param_offload with optimizer_offload"
 REMEDIES = {
     "rollout": f"{_OFFLOAD}, a lower rollout.gpu_memory_utilization",
@@ -186,7 +197,7 @@ REMEDIES = {
 
 
 def misfit(shape: Shape, setup: Setup, gpu_gib: float) -> str | None:
-    """One line saying why a step cannot run on GPUs of this size, in GiB, and what helps; None if it can."""
+    """Return one line saying why a step does not fit into GPUs of this size in GiB, and what helps; None if it fits."""
     needs = memory_needs(shape, setup, gpu_gib)
     worst = max(needs, key=lambda moment: sum(needs[moment].values()))
     needed = sum(needs[worst].values()) / GIB

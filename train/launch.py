@@ -1,4 +1,4 @@
-"""A run of one of verl's trainers: its folder, and verl as a process of which nothing outlives the run or a kill."""
+"""Run one of verl's trainers: lock the run's folder, start verl, and stop all its processes however the run ends."""
 
 import os
 import re
@@ -29,23 +29,26 @@ from train.verl_config import build, runtime_env_keys, starts_ray
 from train.watch import Watch, bare, names_error
 
 ROOT = Path(__file__).resolve().parent.parent
-DTYPE_NAMES = {"fp32": "float32", "bf16": "bfloat16"}  # of verl's short names
-STEP = re.compile(r"step:\d+ - ")  # verl's own line of a step's metrics
+DTYPE_NAMES = {"fp32": "float32", "bf16": "bfloat16"}  # verl's short names and torch's
+STEP = re.compile(r"step:\d+ - ")  # start of verl's line with a step's metrics
 WRAPPER = "ray.exceptions.RayTaskError("
-DEATH = re.compile(r"class_name: |The actor is dead because")  # below ray's error: which process died, of what
+DEATH = re.compile(r"class_name: |The actor is dead because")  # lines after ray's error: which process died, and why
 POLL_SECONDS = 0.5
-NOTE_SECONDS = 10.0  # between two looks for shared memory
+NOTE_SECONDS = 10.0  # between two checks of shared memory
 MODULES = "VERL_USE_EXTERNAL_MODULES"
 PLUGINS = {"cpu": ["train.verl_cpu"], "rehearsal": ["train.verl_cpu", "train.verl_rehearsal.plugin"]}
-ATTEMPT = "=== attempt logged to "  # heads each attempt's output in the log
+ATTEMPT = "=== attempt logged to "  # start of the line above each attempt's output in the log
 
 
 @contextmanager
 def claimed_folder(settings: Settings) -> Iterator[RunFolder | None]:
-    """The folder of this very run, held against a second start; None, having said so, if the run is whole already."""
+    """Lock the run's folder and yield it. If the run is finished already, print that and yield None.
+
+    Raises InputError if another process has the folder locked, or if it holds a run with other settings.
+    """
     folder = RunFolder(settings.out_dir)
     with folder.locked():
-        stop_leftovers(folder.path)  # of an attempt that was killed: nothing may write here while the folder is read
+        stop_leftovers(folder.path)  # processes of a killed attempt must not write here while the folder is read
         remove_ray_folder(folder.path)
         folder.claim(identity(settings))
         if folder.manifest.exists():
@@ -58,7 +61,7 @@ def claimed_folder(settings: Settings) -> Iterator[RunFolder | None]:
 
 
 def precision_line(settings: Settings) -> str | None:
-    """What a run on a CPU computes in, and which precision this machine is faster in; None if that is not measured."""
+    """Return a line with the precisions of a CPU run and the measured speed of bfloat16; None if not measured."""
     times = speedup(settings.base_model) if settings.platform == "cpu" else None
     if times is None:
         return None
@@ -75,10 +78,10 @@ def run_verl(
     done: int = 0,
     every: int = 1,
 ) -> int:
-    """One attempt from the checkpoint of step `done`; 0 when verl ended well, else 1, having said why.
+    """Run verl once, from the checkpoint of step `done`. Returns 0 if it ended well; otherwise prints why, and 1.
 
-    derived: keys of verl's config that follow from the run. every: steps to one line of progress.
-    Raises InputError for a checkpoint that could run code (`check_pickles`).
+    derived: keys of verl's config that follow from the run. total: the run's last step. every: print one line of
+    progress per so many steps. Raises InputError for a checkpoint that could run code (`check_pickles`).
     """
     if done:
         check_pickles(folder.checkpoint(done))
@@ -87,7 +90,7 @@ def run_verl(
     keys = {**derived, **runtime_env_keys(settings.verl, variables)}
     verl = build(settings.verl, keys, settings.trainer)
     if best:
-        folder.keep_best()  # of an attempt that was killed; all checkpoints but one go now
+        folder.keep_best()  # for a killed attempt: start_attempt removes all checkpoints but one
     attempt = folder.start_attempt(verl, after=done)
     program = [word.format(devices=verl.trainer.n_gpus_per_node) for word in settings.trainer.program]
     agreement, lines = Agreement(verl), StepLines(total, every)
@@ -102,7 +105,7 @@ def run_verl(
                     if best:
                         folder.keep_best()
         fault = f"ended with code {process.returncode}" if process.returncode else None
-    except StoodStill as still:  # its exit code is lost: who stops leftovers waits for them
+    except StoodStill as still:  # stop_leftovers waited for verl's end, so the exit code is lost
         fault = str(still)
     folder.merge_metrics()
     if fault is None:
@@ -114,7 +117,7 @@ def run_verl(
 def manifest_of(
     settings: Settings, folder: RunFolder, steps: int, minutes: float, exported: int | None = None
 ) -> dict[str, Any]:
-    """What is said of a run that is whole; `exported`: its step, where there is a choice."""
+    """Return the manifest of a finished run. exported: step of the exported model; None if the run has no choice."""
     rows = {"train_rows": folder.train_rows, "val_rows": folder.val_rows}
     return {
         **identity(settings),
@@ -129,22 +132,22 @@ def manifest_of(
     }
 
 
-# 0 is off: ray would kill workers once 95% of the memory is in use, by whatever program, and with swap space left
+# 0 turns it off. Ray would kill workers when 95% of memory is in use, even by other programs and with free swap space.
 MEMORY_MONITOR = "RAY_memory_monitor_refresh_ms"
 
 
 class StoodStill(Exception):
-    """verl said nothing for longer than a healthy run does."""
+    """verl was silent for longer than a healthy run is."""
 
 
 def logged_steps(
     process: subprocess.Popen[bytes], watch: Watch, attempt: Path, folder: RunFolder
 ) -> Iterator[tuple[int, dict[str, float]]]:
-    """Each step and its metrics as soon as they are logged, until the process ends. Raises StoodStill."""
+    """Yield each step and its metrics as soon as they are logged, until the process ends. Raises StoodStill."""
     logged, ended = 0, False
     noted = -NOTE_SECONDS
     while not ended:
-        ended = process.poll() is not None  # asked first: what was logged before the end is then read
+        ended = process.poll() is not None  # before reading, so that all steps logged before the end are read
         for step, data in read_attempt(attempt)[logged:]:
             logged += 1
             watch.step(data)
@@ -159,7 +162,10 @@ def logged_steps(
 
 
 def worker_variables(settings: Settings, out_dir: Path, attempt: Path) -> dict[str, str]:
-    """What every process of a run needs, on whatever machine. It is written into files: no secret may be among it."""
+    """Return the environment variables that all processes of a run need on each machine.
+
+    They are written to files, so they must not contain secrets.
+    """
     variables = {
         MARK: str(out_dir),
         "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
@@ -173,7 +179,7 @@ def worker_variables(settings: Settings, out_dir: Path, attempt: Path) -> dict[s
     if settings.base_is_local:
         variables["HF_HUB_OFFLINE"] = "1"
     if plugins := PLUGINS.get(settings.platform):
-        own = os.environ.get(MODULES, "").split(",")  # a user's come after ours, as in PYTHONPATH
+        own = os.environ.get(MODULES, "").split(",")  # the user's modules follow ours, as in PYTHONPATH
         variables |= {"VERL_PLATFORM": "cpu", MODULES: ",".join(dict.fromkeys([*plugins, *filter(None, own)]))}
     if settings.platform == "cpu":
         variables["GLIBC_TUNABLES"] = os.environ.get("GLIBC_TUNABLES", freed_memory.KEEP)
@@ -182,12 +188,13 @@ def worker_variables(settings: Settings, out_dir: Path, attempt: Path) -> dict[s
 
 
 def environment(variables: Mapping[str, str], own_ray: Path | None) -> dict[str, str]:
-    """The variables verl is started with. Those of the user stay, but for what would make ray join another cluster.
+    """Return the environment of the verl process: the user's variables and those of the run.
 
-    own_ray: where a ray of this run's own keeps its sockets and logs; None if it starts none.
+    own_ray: folder for the sockets and logs of the run's own ray; None if the run starts no ray. With an own ray,
+    RAY_ADDRESS is removed, which would make ray join another cluster.
     """
     env = {**os.environ, **variables, "RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "0"}
-    env["RAY_prestart_worker_first_driver"] = "0"  # else ray starts as many idle workers as it has logical CPUs
+    env["RAY_prestart_worker_first_driver"] = "0"  # else ray starts an idle worker for each logical CPU
     if own_ray is not None:
         env.pop("RAY_ADDRESS", None)
         env["RAY_TMPDIR"] = str(own_ray)
@@ -198,16 +205,16 @@ def environment(variables: Mapping[str, str], own_ray: Path | None) -> dict[str,
 def running_verl(
     folder: RunFolder, env: Mapping[str, str], program: Sequence[str]
 ) -> Iterator[tuple[subprocess.Popen[bytes], Watch]]:
-    """`python -m <program>` on the run's config of verl, its output appended to the run's log, and a watch over that.
+    """Start `python -m <program>` on the run's verl config, and yield the process and a watch on the run's log.
 
-    All its processes are gone afterwards, also those that left its process group.
+    The output is appended to the log. At the end all its processes are killed, also those outside its process group.
     """
     command = python_module(*program, f"--config-path={folder.path}", f"--config-name={folder.verl_config.stem}")
     command += [f"hydra.run.dir={folder.path}", "hydra.output_subdir=null"]
     command += ["hydra/job_logging=disabled", "hydra/hydra_logging=disabled"]
     with open(folder.log, "a", encoding="utf-8") as output:
         output.write(f"{ATTEMPT}{env['VERL_FILE_LOGGER_PATH']}\n")
-    watch = Watch(folder.log)  # before the start, so that it hears the first word
+    watch = Watch(folder.log)  # before the start, so that it sees the first output
     with started(command, folder.log, env, cwd=folder.path, append=True) as process:
         try:
             yield process, watch
@@ -216,21 +223,21 @@ def running_verl(
 
 
 def say_why(fault: str, log: Path) -> None:
-    """What became of verl, and its last words, on stderr."""
+    """Print on stderr how verl ended, and the errors in its output."""
     print(f"error: verl {fault}; its output is in {log}", file=sys.stderr)
     for line in last_words(log):
         print(f"  {line}", file=sys.stderr)
 
 
 def last_words(log: Path, lines: int = 3) -> list[str]:
-    """The first cause and the last errors that the last attempt's output names, without ray's prefixes.
+    """Return up to `lines` errors of the last attempt's output, without ray's prefixes: the first cause and the last.
 
-    verl goes on without rollouts that fail, and ends when none is left, over words that say nothing of them: the first
-    cause is the first error after the last step that was logged, but for ray's wrappers of it.
+    verl continues without failed rollouts, and when all have failed it ends with an unrelated error. So the first cause
+    is the first error after the last logged step, apart from ray's wrappers. Without errors: the last lines of output.
     """
     text = log.read_text(encoding="utf-8", errors="replace").rpartition(ATTEMPT)[2]  # its first line names the attempt
     output = [bare(line) for line in text.splitlines()[1:]]
-    # hydra repeats what a config class raised as AssertionError('...')
+    # Hydra repeats the error of a config class as AssertionError('...').
     named = _errors(output)
     last = list(dict.fromkeys(line for _, line in reversed(named)))
     if not last:
@@ -242,7 +249,7 @@ def last_words(log: Path, lines: int = 3) -> list[str]:
 
 
 def _errors(output: Sequence[str]) -> list[tuple[int, str]]:
-    """The lines that name an error, each with its place. Ray's lines about a dead actor join the error above them."""
+    """Return (line number, line) of each error. Ray's lines about a dead actor are joined to the error above them."""
     errors: list[tuple[int, str]] = []
     for at, line in enumerate(output):
         if names_error(line):

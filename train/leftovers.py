@@ -1,4 +1,4 @@
-"""What a run leaves behind, however it ends: processes, and their shared memory. Both are found and removed."""
+"""Find and remove what a run may leave behind when it ends or is killed: processes and their shared memory."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ from rag_zeval.files import read_json, write_json
 if TYPE_CHECKING:
     import psutil
 
-MARK = "RAG_ZEVAL_TRAIN"  # in the environment of verl and all that it starts: the run folder
-SEGMENTS = "shared_memory.json"  # in the run folder: what its processes had of it
+MARK = "RAG_ZEVAL_TRAIN"  # variable with the run folder, in the environment of verl and all processes it starts
+SEGMENTS = "shared_memory.json"  # file in the run folder: the shared memory that its processes used
 SHARED = Path("/dev/shm")
-# Python's, which vLLM's workers talk through; verl's, where CUDA has none to share
+# Name prefixes: Python's, for communication of vLLM's workers, and verl's, for weights if CUDA cannot share them.
 KINDS = ("psm_", "sem.mp-", "verl_weights_")
 
 
 def stop_leftovers(out_dir: Path) -> int:
-    """Kill every process that carries this run's mark: verl, ray's daemons and workers. Returns how many there were.
+    """Kill every process with this run's mark (verl, ray's daemons and workers), and return how many there were.
 
-    What they leave in shared memory is removed too.
-    Ray's daemons leave the process group they are started in, so the mark in their environment is what finds them.
-    Some write their name over it (`ray::DashboardAgent`); those are known by that name and by the folder they run in.
-    In a cluster that was there before, only the workers of this run bear the mark: its daemons live on.
+    Their shared memory is removed too.
+
+    Ray's daemons leave the process group in which they start, so the mark in their environment identifies them. Some
+    overwrite it with their name (`ray::DashboardAgent`). Those are identified by that name and their working folder. In
+    an existing cluster only the workers of this run have the mark, so its daemons stay alive.
     """
     import psutil
 
     killed = 0
     note_segments(out_dir)
-    while leftovers := find_leftovers(out_dir):  # a daemon may have started another since it was looked
+    while leftovers := find_leftovers(out_dir):  # repeated, since a daemon may have started another process
         for process in leftovers:
             with suppress(psutil.Error):
                 process.kill()
@@ -48,7 +49,7 @@ def stop_leftovers(out_dir: Path) -> int:
 
 
 def note_segments(out_dir: Path) -> None:
-    """Note the shared memory of the run's processes: once they are gone, nothing says whose it was."""
+    """Record the shared memory that the run's processes use. After their end nothing shows whose it was."""
     noted = out_dir / SEGMENTS
     before = set(read_json(noted, list)) if noted.exists() else set()
     segments = before | {str(path) for path in segments_of(process.pid for process in find_leftovers(out_dir))}
@@ -57,9 +58,10 @@ def note_segments(out_dir: Path) -> None:
 
 
 def find_leftovers(out_dir: Path) -> list[psutil.Process]:
-    """The run's processes, all before the first is killed: a dying raylet no longer says whose its helpers are.
+    """Return the run's processes and their children.
 
-    With their children: vLLM's workers write their name over the mark too.
+    Find all before you kill the first: when a raylet dies, its helpers can no longer be assigned to the run. Children
+    are included because vLLM's workers overwrite the mark with their name too.
     """
     import psutil
 
@@ -68,7 +70,7 @@ def find_leftovers(out_dir: Path) -> list[psutil.Process]:
         try:
             if process.environ().get(MARK) == str(out_dir) or _is_ray_in(process, out_dir):
                 leftovers |= {process, *process.children(recursive=True)}
-        except (psutil.Error, OSError):  # another user's, or gone by now
+        except (psutil.Error, OSError):  # another user's process, or one that has ended
             continue
     return list(leftovers)
 
@@ -78,13 +80,13 @@ def _is_ray_in(process: psutil.Process, out_dir: Path) -> bool:
         return False
     parent = process.parent()
     daemon = parent.environ() if parent is not None and parent.name() == "raylet" else {}
-    return not daemon or daemon.get(MARK) == str(out_dir)  # else of a cluster whose `ray start` was called in here
+    return not daemon or daemon.get(MARK) == str(out_dir)  # false if `ray start` started another cluster in this folder
 
 
 def segments_of(pids: Iterable[int]) -> set[Path]:
-    """Those that processes have mapped now. Another user's processes, and those gone by now, have none to show.
+    """Return the shared memory files that processes have mapped. Skips other users' processes and those that ended.
 
-    They are known by inode: a semaphore is mapped under a first name, which it has lost when it is linked to its own.
+    Files are identified by inode, because a semaphore is mapped under a temporary name and renamed afterwards.
     """
     mapped = set()
     for pid in pids:
@@ -96,7 +98,7 @@ def segments_of(pids: Iterable[int]) -> set[Path]:
 
 
 def all_segments() -> set[Path]:
-    """Those of vLLM and verl in shared memory now, whoever made them."""
+    """Return all shared memory files of vLLM and verl, of whatever run."""
     return {Path(entry.path) for entry in _entries()}
 
 
@@ -105,6 +107,6 @@ def _entries() -> list[os.DirEntry[str]]:
 
 
 def unused(segments: Iterable[Path]) -> set[Path]:
-    """Those that no process has mapped."""
+    """Return the shared memory files that no process has mapped."""
     everybody = (int(folder.name) for folder in Path("/proc").glob("[0-9]*"))
     return set(segments) - segments_of(everybody)

@@ -1,6 +1,7 @@
-"""Linear warm-up and decay of the learning rate for verl's FSDP engine, which offers `constant` and `cosine` only.
+"""Linear warm-up and decay of the learning rate for verl's FSDP engine, which has only `constant` and `cosine`.
 
-Loaded in every worker by `actor_rollout_ref.model.external_lib` and `...actor.optim._target_`; needs verl and torch.
+Every worker loads this module through `actor_rollout_ref.model.external_lib` and `...actor.optim._target_`. It needs
+verl and torch.
 """
 
 from dataclasses import dataclass
@@ -25,13 +26,13 @@ class LinearDecayConfig(FSDPOptimizerConfig):
         self.lr_scheduler_type = wanted
 
 
-# the key with a vendor comes before the plain device in verl's look-up, so this one is taken
+# verl looks up engines with a vendor first, so it takes this one.
 @EngineRegistry.register(model_type="language_model", backend=["fsdp", "fsdp2"], device="cuda", vendor="nvidia")
 class LinearDecayEngine(FSDPEngineWithLMHead):
     """verl's FSDP engine with the schedule `linear` added."""
 
     def _build_lr_scheduler(self, optimizer: Any) -> Any:
-        """`linear`: from 0 up to `lr` in the warm-up steps, then straight down to 0 at `total_training_steps`."""
+        """Build the schedule. `linear` rises from 0 to `lr` in the warm-up steps, then falls to 0 at the last step."""
         from transformers import get_linear_schedule_with_warmup
 
         config = self.optimizer_config

@@ -1,4 +1,4 @@
-"""The README.md of an exported model: what the run says of itself, as `templates/model_card.md` has it."""
+"""Write the README.md of an exported model from its run, with the template `templates/model_card.md`."""
 
 import json
 import platform
@@ -23,27 +23,27 @@ NO_DEPARTURE = ("profile", "seed", "platform", "verl.trainer.experiment_name", "
 
 
 class Verbatim(str):
-    """Text that the card itself wrote: it is not escaped."""
+    """Markdown that this module wrote, so it is not escaped."""
 
     __slots__ = ()
 
 
 def escape(value: object) -> str:
-    """Foreign text on one line of Markdown that shows it, and can be nothing but text."""
+    """Return text as one line of Markdown, escaped so that it is shown as plain text. Verbatim stays as it is."""
     if isinstance(value, Verbatim):
         return value
     return re.sub(r"([\\`*_{}\[\]<>#|~&$!])", r"\\\1", " ".join(str(value).split()))
 
 
 def indented(text: str) -> Verbatim:
-    """A code block of indented lines: no line of the text can end it."""
+    """Return text as an indented code block, which no line of the text can end."""
     return Verbatim("\n".join(f"    {line}" for line in text.splitlines()))
 
 
 def write_model_card(model: Path, settings: TrainSettings, manifest: Mapping[str, Any], steps: Steps) -> None:
     """Write `model`/README.md from the run's configuration, its manifest and the metrics of its steps.
 
-    The base is named by its folder's name or its name on the hub; no path of this machine is shown.
+    The base is shown by its folder's name, or by its name on the hub. The card shows no path of this machine.
     """
     base, local, shown = settings.base_model, settings.base_is_local, card_settings(settings.config)
     verl = settings.verl
@@ -69,14 +69,14 @@ def write_model_card(model: Path, settings: TrainSettings, manifest: Mapping[str
 
 
 def card_settings(config: DictConfig) -> dict[str, Any]:
-    """The settings that a card shows: those that bind the run, without the addresses of its machines."""
+    """Return the settings for the card: the binding ones without `ray_kwargs`, which has addresses of machines."""
     settings = binding_settings(config)
     del settings["verl"]["ray_kwargs"]
     return settings
 
 
 def departures(settings: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    """Key, value here and value in PROFILE=paper of each setting that differs; "not set" where one has none."""
+    """Return (key, value here, value in PROFILE=paper) of each setting that differs. A missing value is "not set"."""
     here, paper = (flat(each) for each in (settings, card_settings(load_config("train", ["profile=paper"]))))
     keys = [key for key in dict.fromkeys([*here, *paper]) if key not in NO_DEPARTURE]
     unset = "not set"
@@ -88,7 +88,7 @@ def departures(settings: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
 
 
 def versions() -> str:
-    """`rag-zeval 0.1.0, Python 3.11.7, verl 0.9.1, ...`: of what is installed here."""
+    """Return the installed versions: `rag-zeval 0.1.0, Python 3.11.7, verl 0.9.1, ...`."""
     listed = [f"rag-zeval {__version__}", f"Python {platform.python_version()}"]
     for name in PACKAGES:
         try:

@@ -1,4 +1,4 @@
-"""A model's shape, from its config.json, and the parameters that follow from it; no weights are needed."""
+"""A model's shape, read from its config.json, and its number of parameters. No weights are needed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import read_json
 
 FAMILIES = ("llama", "qwen2")
-KEPT = Path(__file__).with_name("model_shapes.json")  # of models that may not be on this machine yet
+KEPT = Path(__file__).with_name("model_shapes.json")  # configs of models that may not be on this machine yet
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A decoder of the Llama family: q, k, v, o, gate, up and down in each layer, RMS norms without bias."""
+    """The shape of a Llama-like decoder: q, k, v, o, gate, up and down in each layer, and RMS norms without bias."""
 
     hidden: int
     intermediate: int
@@ -23,14 +23,14 @@ class Shape:
     kv_heads: int
     head_dim: int
     vocab: int
-    tied: bool  # the output head is the embedding
+    tied: bool  # whether the output head shares the embedding's weights
     qkv_bias: bool
     o_bias: bool
     mlp_bias: bool
 
     @property
     def linear(self) -> dict[str, tuple[int, int, bool]]:
-        """Input size, output size and bias of each linear module of a layer, by name."""
+        """(Input size, output size, has a bias) of each linear module of a layer, by name."""
         queries, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
         return {
             "q_proj": (self.hidden, queries, self.qkv_bias),
@@ -44,7 +44,7 @@ class Shape:
 
     @property
     def layer(self) -> int:
-        """Parameters of one layer."""
+        """Number of parameters of one layer."""
         return sum(i * o + (o if bias else 0) for i, o, bias in self.linear.values()) + 2 * self.hidden
 
     @property
@@ -56,9 +56,9 @@ class Shape:
         return self.layers * self.layer + self.hidden + (1 if self.tied else 2) * self.embedding
 
     def adapter(self, rank: int, modules: str | Sequence[str] = "all-linear") -> int:
-        """Parameters of LoRA matrices of this rank on the named modules; peft's all-linear leaves out the head.
+        """Return the number of parameters of LoRA matrices of this rank on the named modules.
 
-        Raises InputError for a module that a layer does not have.
+        As in peft, all-linear leaves out the output head. Raises InputError for a module that a layer does not have.
         """
         names = list(self.linear) if modules == "all-linear" else [modules] if isinstance(modules, str) else modules
         for name in names:
@@ -69,15 +69,16 @@ class Shape:
         return self.layers * sum(rank * (self.linear[name][0] + self.linear[name][1]) for name in names)
 
     def kv_bytes(self, element: int) -> int:
-        """Bytes of keys and values that one token leaves in a cache of `element` bytes a number."""
+        """Return the bytes of one token's keys and values in a cache with `element` bytes per number."""
         return 2 * self.layers * self.kv_heads * self.head_dim * element
 
 
 def read_shape(base_model: str) -> tuple[Shape | None, str]:
-    """The shape of a model, and where it was read: its folder's config.json, else what is kept for its name.
+    """Return a model's shape and the file that it was read from.
 
-    None, and why, if there is neither, or the config is of another family. Raises InputError, naming file and field,
-    for a config that cannot be read.
+    The file is config.json in the model's folder, or else train/model_shapes.json with an entry for its name. Returns
+    None and the reason if there is neither, or if the model is of another family. Raises InputError, naming file and
+    field, for a config that cannot be read.
     """
     path = Path(base_model) / "config.json"
     name = Path(base_model).name
@@ -93,7 +94,7 @@ def read_shape(base_model: str) -> tuple[Shape | None, str]:
 
 
 def shape_of(config: Mapping[str, Any], where: str) -> Shape:
-    """The shape that a Hugging Face config of one of the families describes. Raises InputError naming the field."""
+    """Return the shape in a Hugging Face config of one of FAMILIES. Raises InputError naming a wrong field."""
 
     def size(name: str, default: int | None = None) -> int:
         value = config.get(name, default)

@@ -1,7 +1,7 @@
-"""What a run will do and take, from its settings alone: its steps and disk, and the plan of `make train DRY_RUN=1`.
+"""Plan a run from its settings: its steps, disk and memory, and the text of `make train DRY_RUN=1`.
 
-For the plan verl's real configuration is composed and checked. Nothing is trained or written; neither model nor answers
-need to be there, nor a GPU, but what is there makes the plan more exact. Its text is `templates/plan.txt`.
+The plan composes and checks verl's real configuration, but trains and writes nothing. It needs no model, answers or
+GPU. If model and answers exist, it is more exact. The template is `templates/plan.txt`.
 """
 
 import glob
@@ -32,7 +32,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 def count_steps(verl: DictConfig, rows: int) -> int:
-    """Optimizer steps of the whole run. Raises InputError if there are too few rows for one, or for those wanted."""
+    """Return the steps of the whole run. Raises InputError if rows are too few for one, or for those configured."""
     batch, trainer = verl.data.train_batch_size, verl.trainer
     steps = rows // batch * trainer.total_epochs
     wanted = trainer.get("total_training_steps")
@@ -44,7 +44,10 @@ def count_steps(verl: DictConfig, rows: int) -> int:
 
 
 def describe_steps(verl: DictConfig, stages: Sequence[Stage]) -> str:
-    """`343 steps of 32 prompts x 8 rollouts: K=3 from step 1, K=4 from step 172`; stages have numbers of rows."""
+    """Return `343 steps of 32 prompts x 8 rollouts: K=3 from step 1, K=4 from step 172`.
+
+    The stages must have numbers of rows.
+    """
     batch, rollouts, seen, switches = verl.data.train_batch_size, verl.actor_rollout_ref.rollout.n, 0, []
     for at, stage in enumerate(stages):
         if at == 0 or stage.k != stages[at - 1].k:
@@ -55,12 +58,12 @@ def describe_steps(verl: DictConfig, stages: Sequence[Stage]) -> str:
 
 @dataclass(frozen=True)
 class Disk:
-    """Bytes on disk: what one checkpoint holds, how many stand at once, the model, what is kept of the best step."""
+    """The bytes that a run needs on disk."""
 
-    contents: dict[str, float]
-    checkpoints: int | None  # None: every one is kept, and how many there will be is not known
-    export: float
-    best: float = 0.0
+    contents: dict[str, float]  # parts of one checkpoint
+    checkpoints: int | None  # most checkpoints at once; None: all are kept, and their number is not known
+    export: float  # the exported model
+    best: float = 0.0  # the weights kept of the best step
     keeps_last: bool = True  # whether a finished run keeps its last checkpoint
 
     @property
@@ -69,22 +72,24 @@ class Disk:
 
     @property
     def total(self) -> float | None:
-        """All that stands at once at most; None if that is not known."""
+        """Most bytes on disk at once; None if that is not known."""
         return None if self.checkpoints is None else self.checkpoint * self.checkpoints + self.best + self.export
 
     @property
     def kept(self) -> float:
-        """What a finished run keeps."""
+        """Bytes that a finished run keeps."""
         return self.export + (self.checkpoint if self.keeps_last else 0.0)
 
 
 def plan_disk(shape: Shape, verl: DictConfig, steps: int | None, export: str = "last") -> Disk:
-    """What the FSDP checkpoints of one of verl's trainers take, and the model.
+    """Return the disk space of a run: FSDP checkpoints of one of verl's trainers, and the exported model.
 
-    model and hf_model are the weights in the engine's dtype (with `save_lora_only` the adapter alone), optimizer two
-    numbers of it a trained parameter. verl removes an old checkpoint before it writes the next, but does not know of
-    the one that an interrupted run went on from: so `max_actor_ckpt_to_keep`, and one more. With `export` "best" the
-    weights of the best step outlive its checkpoint.
+    The parts `model` and `hf_model` are the weights in the engine's dtype. With `save_lora_only`, `model` is only the
+    adapter. The part `optimizer` is two numbers per trained parameter, in the same dtype.
+
+    verl removes an old checkpoint before it writes the next. But it does not remove the one from which a resumed run
+    started, so there may be one more than `max_actor_ckpt_to_keep`. If `export` is "best", the weights of the best step
+    are kept after its checkpoint is removed. steps: of the whole run; None: not known.
     """
     rl = "actor_rollout_ref" in verl
     worker = verl.actor_rollout_ref if rl else verl
@@ -109,7 +114,7 @@ def plan_disk(shape: Shape, verl: DictConfig, steps: int | None, export: str = "
 
 
 class PlannedRows(NamedTuple):
-    """The training stages with their numbers of rows, as far as they are known, and the prompts' mean tokens."""
+    """The training stages with their numbers of rows, if known, and the mean tokens of a prompt (None: not known)."""
 
     stages: list[Stage]
     prompt_tokens: float | None
@@ -117,8 +122,10 @@ class PlannedRows(NamedTuple):
 
 
 def print_plan(settings: TrainSettings) -> int:
-    """Print the plan; 0. Raises InputError for a configuration that verl refuses, and, after the plan, for answers
-    that are too few and for what cannot fit into `gpu_memory_gib`.
+    """Print the plan and return 0.
+
+    Raises InputError if verl refuses the configuration. After printing it raises InputError if the answers are too few,
+    or if the run cannot fit into `gpu_memory_gib`.
     """
     val_rows = sum(stage.rows or 0 for stage in settings.validation)
     verl = build(settings.verl, derived_keys(settings, RunFolder(settings.out_dir), 0, val_rows))
@@ -160,7 +167,7 @@ def print_plan(settings: TrainSettings) -> int:
 
 
 def render(values: Mapping[str, Any]) -> str:
-    """The text of the plan."""
+    """Return the text of the plan."""
 
     def gib(size: float) -> str:
         return f"{size / GIB:.1f}"
@@ -173,7 +180,7 @@ def render(values: Mapping[str, Any]) -> str:
 
 
 def checked_by_verl(verl: DictConfig) -> str | None:
-    """verl's own checks, quietly and without a GPU; what of them was not possible here."""
+    """Run verl's own checks, without output and GPU, and return which check was not possible here (None: all were)."""
     os.environ.setdefault("VERL_PLATFORM", "cpu")
     os.environ.setdefault("VERL_USE_EXTERNAL_MODULES", "train.verl_cpu")
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()), warnings.catch_warnings():
@@ -182,9 +189,9 @@ def checked_by_verl(verl: DictConfig) -> str | None:
 
 
 def read_rows(settings: TrainSettings) -> PlannedRows:
-    """The rows that training would have: built, but not written, if the answers are there.
+    """Return the rows that training would have. If the answers exist, the rows are built, but not written.
 
-    Raises InputError if they cannot be had, of these answers or of those that the profile will give.
+    Raises InputError if the answers are not enough. Without answers: if those that the profile will give are not.
     """
     if not glob.glob(settings.responses):
         check_answers_to_come(settings)
@@ -200,7 +207,7 @@ def read_rows(settings: TrainSettings) -> PlannedRows:
 
 
 def check_answers_to_come(settings: TrainSettings) -> None:
-    """Raises InputError, with the figures, for rows that the answers of the profile's `make synthesize` cannot give."""
+    """Raise InputError, with the numbers, if the answers of the profile's `make synthesize` would give too few rows."""
     asked = load_config("synthesize", [f"profile={settings.profile}"])
     source = f"`make synthesize PROFILE={settings.profile}`"
     left = asked.n_questions
@@ -210,19 +217,19 @@ def check_answers_to_come(settings: TrainSettings) -> None:
                 raise InputError(f"{key}[{at}]: K={stage.k}, but alphas names {len(settings.alphas)}")
             if stage.k > len(asked.alphas):
                 raise InputError(f"{key}[{at}]: K={stage.k}, but {source} gives answers at {len(asked.alphas)} alphas")
-            if left is None:  # all that its files hold
+            if left is None:  # all questions of its files, whose number is not known
                 continue
             if left < (stage.rows or 1):
                 raise InputError(
                     f"{key}[{at}]: {stage.rows or 'some'} rows with K={stage.k}, but {left} questions: {source} asks "
                     f"{asked.n_questions} (n_questions), and validation takes {asked.n_questions - left}"
                 )
-            if key == "validation":  # its questions are in no stage; a stage may use all that are left
+            if key == "validation":  # training uses none of its questions; each stage may use all that are left
                 left -= stage.rows or left
 
 
 def plan_memory(shape: Shape, setup: Setup, verl: DictConfig, gpu_gib: float) -> dict[str, Any]:
-    """What each moment of a step needs, what vLLM's cache has room for, and what lies in the memory of a node."""
+    """Return the plan's values about memory: of each moment of a step, of vLLM's cache, and of a node's host memory."""
     engine = setup.rollout
     held, copies = host_memory(shape, setup, verl.trainer.n_gpus_per_node)
     return {
@@ -237,7 +244,10 @@ def plan_memory(shape: Shape, setup: Setup, verl: DictConfig, gpu_gib: float) ->
 
 
 def host_memory(shape: Shape, setup: Setup, per_node: int) -> tuple[dict[str, float], int]:
-    """Bytes by part that lie in the memory of a node of so many GPUs, and how often the model is loaded at once."""
+    """Return the bytes in a node's host memory, by part, and how many copies of the model are loaded at once.
+
+    per_node: GPUs of a node.
+    """
     weights = setup.stored * shape.parameters * min(1, per_node / setup.shards)
     held = {
         "the reference model": weights if setup.reference else 0,
@@ -246,11 +256,11 @@ def host_memory(shape: Shape, setup: Setup, per_node: int) -> tuple[dict[str, fl
         "weights, gradients and optimizer states": 4 * weights if setup.fsdp.offload_policy else 0,
         "vLLM's sleeping weights": 2 * shape.parameters * per_node if setup.rank else 0,
     }
-    return held, per_node if shape.tied else 1  # with a tied embedding verl loads the model in every process
+    return held, per_node if shape.tied else 1  # with tied embeddings every process of verl loads the model
 
 
 def free_bytes(folder: str) -> int:
-    """Free on the disk of a folder that may not be there yet."""
+    """Return the free bytes on the disk of a folder that may not exist yet."""
     place = Path(folder).resolve()
     while not place.exists():
         place = place.parent
@@ -258,7 +268,10 @@ def free_bytes(folder: str) -> int:
 
 
 def lack_of_disk(needed: float, folder: str, parts: Sequence[Path]) -> str | None:
-    """A line if the disk of a folder has no room for so many bytes; what its parts hold already counts as room."""
+    """Return a line of text if the disk of a folder has no room for so many bytes, else None.
+
+    The bytes of existing files in `parts` count as free, because they are part of what is needed.
+    """
     there = sum(path.stat().st_size for part in parts for path in part.rglob("*") if path.is_file())
     free = free_bytes(folder)
     if needed <= there + free:

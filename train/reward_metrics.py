@@ -7,11 +7,11 @@ from rewards.combined import OF_PAIRS, WATCHED
 
 
 def reward_metrics(parts: Sequence[Mapping[str, float]], candidates: Sequence[int]) -> dict[str, float]:
-    """`reward_extra/<name>/mean` over the rollouts of a step.
+    """Return `reward_extra/<name>/mean`, the mean of each part of the reward over the rollouts of a step.
 
-    What describes a trajectory (rewards.combined.WATCHED) is averaged over the rollouts that are one; if none is, it
-    is missing from this step. What describes pairs (OF_PAIRS) is averaged over the prompts of two candidates or more.
-    candidates: of each rollout's prompt.
+    Metrics of a trajectory (rewards.combined.WATCHED) are averaged over the rollouts with the right format. Metrics of
+    pairs (OF_PAIRS) are averaged over the rollouts of prompts with two or more candidates. A metric without any such
+    rollout is missing. candidates: number of candidates in each rollout's prompt.
     """
     values: dict[str, list[float]] = defaultdict(list)
     for part, k in zip(parts, candidates, strict=True):

@@ -1,4 +1,4 @@
-"""The folder of a training run: what it was started with, which checkpoint counts, the model it leaves."""
+"""The folder of a training run: its settings, metrics, checkpoints and exported model."""
 
 import fcntl
 import os
@@ -19,7 +19,7 @@ from train.export.plain_model import complete
 
 
 class RunFolder:
-    """Paths of a run and what can be said from them about how far it is."""
+    """The paths of a run, and operations on its state: attempts, metrics, checkpoints, export."""
 
     def __init__(self, path: str | Path):
         self.path = Path(path).resolve()
@@ -38,7 +38,10 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Holds the folder against a second start; the kernel lets go of the lock when this process dies, however."""
+        """Lock the folder against a second process. Raises InputError if one has it locked.
+
+        The kernel releases the lock when this process ends in any way.
+        """
         self.path.mkdir(parents=True, exist_ok=True)
         with open(self.path / ".lock", "wb") as lock:
             try:
@@ -48,10 +51,10 @@ class RunFolder:
             yield
 
     def claim(self, identity: Mapping[str, Any]) -> None:
-        """Note what the run is made of, or check that it is the same as before.
+        """Store the run's identity, or check that it is the same as before.
 
-        Raises InputError naming the first setting that differs: a run is resumed only with what it was started with.
-        If no step is logged yet, there is nothing to resume, and the run starts over.
+        Raises InputError naming the first setting that differs: a run is resumed only with the settings that it was
+        started with. If they differ but no step is logged yet, the run starts over.
         """
         if self.identity.exists():
             before = read_json(self.identity)
@@ -64,16 +67,19 @@ class RunFolder:
         write_json(self.identity, identity)
 
     def steps(self) -> Steps:
-        """The metrics of all attempts, each step once (`training_log.merge`)."""
+        """Return the metrics of all attempts, each step once (`training_log.merge`)."""
         return merge(attempt_files(self.attempts))
 
     def next_attempt(self) -> Path:
-        """Where the next attempt logs its metrics."""
+        """Return the path at which the next attempt logs its metrics."""
         self.attempts.mkdir(parents=True, exist_ok=True)
         return self.attempts / f"attempt-{self.count_attempts() + 1}.jsonl"
 
     def start_attempt(self, verl: DictConfig, after: int) -> Path:
-        """Write verl's config and an empty metrics file, which is returned; only the checkpoint `after` stays."""
+        """Write verl's config and an empty metrics file, and return that file's path.
+
+        Removes all checkpoints but that of step `after`.
+        """
         self.prune(after)
         write_text(self.verl_config, OmegaConf.to_yaml(verl))
         attempt = self.next_attempt()
@@ -81,30 +87,31 @@ class RunFolder:
         return attempt
 
     def count_attempts(self) -> int:
-        """How many attempts have been started."""
+        """Return how many attempts were started."""
         return len(attempt_files(self.attempts))
 
     def merge_metrics(self) -> Steps:
-        """Write the metrics of all attempts as one file; returns them."""
+        """Write the metrics of all attempts to one file, and return them."""
         steps = self.steps()
         write_merged(self.metrics, steps)
         return steps
 
     def checkpoint(self, step: int) -> Path:
-        """verl's folder of a step's checkpoint."""
+        """Return verl's folder for a step's checkpoint."""
         return self.checkpoints / f"global_step_{step}"
 
     def last_checkpoint(self, logged_first: bool = False) -> int:
-        """Step of the newest checkpoint that counts, 0 if there is none.
+        """Return the step of the newest checkpoint from which the run can resume, 0 if there is none.
 
-        It is whole, and none of the steps up to it is missing from the metrics: verl logs a step after its checkpoint
-        is written, or (`logged_first`: supervised fine-tuning) before, so that only the next step's log vouches for it.
+        That checkpoint must be complete, and the metrics must have all steps up to it. verl logs a step after it has
+        written the checkpoint, so a logged step's checkpoint is complete. In supervised fine-tuning verl logs it before
+        (`logged_first`). Then only the log of the next step shows that the checkpoint is complete.
         """
         through = logged_through(self.steps()) - logged_first
         return max((step for step in self._saved() if step <= through), default=0)
 
     def prune(self, keep: int) -> None:
-        """Remove all checkpoints but that of step `keep`: older ones, and any that was only half written."""
+        """Remove all checkpoints but that of step `keep`, incomplete ones included."""
         for step in self._saved():
             if step != keep:
                 shutil.rmtree(self.checkpoint(step))
@@ -113,10 +120,10 @@ class RunFolder:
         return [int(folder.name.rsplit("_", 1)[1]) for folder in self.checkpoints.glob("global_step_*")]
 
     def keep_best(self) -> None:
-        """Keep what the best step so far is exported from, for verl will remove its checkpoint.
+        """Keep the files that the best step so far is exported from, because verl will remove its checkpoint.
 
-        Hard links: they cost no space while the checkpoint stands, and outlive it. A step is logged after its
-        checkpoint is written, so it is whole. Call this again after a kill: nothing is left half kept.
+        They are hard links, which need no space while the checkpoint exists, and stay when it is removed. A step is
+        logged after its checkpoint is written, so the checkpoint is complete. After a kill, call this again to finish.
         """
         step = best_step(self.steps())
         kept, checkpoint = self._kept(step), self.checkpoint(step)
@@ -126,13 +133,13 @@ class RunFolder:
             try:
                 shutil.copytree(checkpoint, part, copy_function=_link, ignore=_not_exported)
                 part.rename(kept)
-            except OSError as error:  # no reason to stop a training run: its end will say what is missing
+            except OSError as error:  # not worth stopping a run: at its end, `finish` reports a missing checkpoint
                 print(f"warning: the checkpoint of step {step}, the best so far, is not kept: {error}", file=sys.stderr)
         if kept.exists():
             self.forget_best(but=kept)
 
     def forget_best(self, but: Path | None = None) -> None:
-        """Remove what `keep_best` kept, `but` one folder of it."""
+        """Remove the folders that `keep_best` kept, except `but`."""
         for kept in self.checkpoints.glob("best_step_*"):
             if kept != but:
                 shutil.rmtree(kept)
@@ -141,18 +148,18 @@ class RunFolder:
         return self.checkpoints / f"best_step_{step}"
 
     def weights_of(self, step: int) -> Path:
-        """The folder a step is exported from: what was kept of its checkpoint, else the checkpoint."""
+        """Return the folder that a step is exported from: the one that `keep_best` kept, else the checkpoint."""
         kept = self._kept(step)
         return kept if kept.exists() else self.checkpoint(step)
 
     def export(self, step: int, base: str, variant: str, part_of_checkpoint: str = "actor") -> None:
-        """Make `model/` from the checkpoint: its weights and config, the base model's own tokenizer files and card.
+        """Make `model/` from the checkpoint's weights and config, and the base model's tokenizer files and card.
 
-        A LoRA run leaves a plain model too, base and adapter in one, and the adapter alone in `adapter/`.
-        `part_of_checkpoint`: folder in which verl's trainer puts the policy ("": the SFT trainer, which has no other).
+        For a LoRA run `model/` is a plain model too, the base with the adapter merged. The adapter alone is in
+        `adapter/`. part_of_checkpoint: the checkpoint's folder with the policy ("" for the SFT trainer).
         """
         part, trained = self.path / "model.part", self.weights_of(step) / part_of_checkpoint
-        card = {**read_card(base), "variant": variant}  # a base on the hub has no folder, and no card
+        card = {**read_card(base), "variant": variant}  # a base on the hub has no folder and so no card
         shutil.rmtree(part, ignore_errors=True)
         if has_adapter(trained):
             model = trained_model(trained, base)
@@ -166,7 +173,7 @@ class RunFolder:
 
 
 def check_same_run(folder: Path, before: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
-    """Raise InputError, naming the first setting that differs, if the run in the folder is made of something else."""
+    """Raise InputError, naming the first difference, if the run in the folder has another identity."""
     if (key := first_difference(before, identity)) is not None:
         was, now = (flat(of).get(key) for of in (before, identity))
         raise InputError(
@@ -182,7 +189,7 @@ def _link(source: str, target: str) -> None:
 
 
 def _not_exported(folder: str, names: list[str]) -> set[str]:
-    """Files of verl's checkpoint that no model is made from: all states, and the shards unless they have an adapter."""
+    """Return the files of verl's checkpoint that export does not need: states, and shards without an adapter."""
     unused = ["data.pt", "optim_*.pt", "extra_state_*.pt"]
     if not has_adapter(Path(folder)):
         unused.append("model_*.pt")

@@ -1,4 +1,4 @@
-"""The settings of both trainers: typed, checked before anything is loaded, and hashed."""
+"""The settings of both trainers of verl. They are typed, and checked before anything is loaded."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from rag_zeval.stages.config import Section, Share, check_settings, stored
 from rewards.accuracy import AccuracyRule
 from train.verl_config import PPO, SFT, Trainer, check_keys
 
-SECRET = re.compile("(^|_)(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)(_|$)", re.IGNORECASE)  # names of variables
+SECRET = re.compile("(^|_)(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)(_|$)", re.IGNORECASE)  # names of secret variables
 
-# Keys that change how fast or where a run goes, not what it learns: they may change when it is resumed.
+# Keys that affect the speed or the place of a run, but not what it learns. They may change when it is resumed.
 PLACES = ("out_dir", "responses", "base_model", "threads")
 NOT_BINDING = (
     *PLACES,
@@ -42,7 +42,7 @@ NOT_BINDING = (
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Stage:
-    """`rows` training rows with `k` candidates each; no number of rows: all there are."""
+    """`rows` rows with `k` candidates each. If `rows` is None, it takes as many as there are."""
 
     k: Annotated[StrictInt, Field(ge=1)]
     rows: Annotated[StrictInt, Field(gt=0)] | None
@@ -52,21 +52,21 @@ Stages = Annotated[list[Stage], Field(description="a list of {k: a number, rows:
 
 
 class Settings(Section):
-    """The keys that `configs/train.yaml` and `configs/sft.yaml` share, where they are explained.
+    """The keys that `configs/train.yaml` and `configs/sft.yaml` share. These files explain them.
 
-    A filter that is null is off. That is the default of all but the first, so that older runs can be resumed.
+    A filter that is null is off. All but the first are null by default, so that older runs can be resumed.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
     trainer: ClassVar[Trainer]
     not_binding: ClassVar[Sequence[str]]
 
-    config: DictConfig  # all of them as they came, verl's own too
+    config: DictConfig  # the whole configuration as it was read, with verl's keys
     out_dir: str
     responses: str
     base_model: str
     platform: Annotated[Literal["cpu", "gpu", "rehearsal"], Field(description="'cpu' or 'gpu'")]  # train/verl_rehearsal
-    export: Literal["last", "best"] = "last"  # supervised fine-tuning has no other
+    export: Literal["last", "best"] = "last"  # supervised fine-tuning always exports the last
     variant: str
     threads: PositiveInt
     seed: int
@@ -80,7 +80,7 @@ class Settings(Section):
 
     @property
     def verl(self) -> DictConfig:
-        """Our keys of verl's config."""
+        """The keys of verl's config that we set."""
         return self.config.verl
 
     @property
@@ -95,12 +95,12 @@ class Settings(Section):
 
     @property
     def base_is_local(self) -> bool:
-        """Whether the base model is a folder; else it is a name on the hub."""
+        """Whether the base model is a folder. Otherwise it is a name on the hub."""
         return Path(self.base_model).is_dir()
 
     @property
     def base_path(self) -> str:
-        """The base model as processes name it that run in another folder."""
+        """The base model for processes that run in another folder: an absolute path, or its name on the hub."""
         return str(Path(self.base_model).resolve()) if self.base_is_local else self.base_model
 
 
@@ -174,9 +174,9 @@ AnySettings = TypeVar("AnySettings", bound=Settings)
 
 
 def read_settings(kind: type[AnySettings], config: DictConfig) -> AnySettings:
-    """The typed settings of a stage's configuration, whose keys of verl are verl's.
+    """Return the typed settings of a stage's configuration, with all keys of verl checked against verl's schema.
 
-    Raises InputError for what could only fail later, or quietly do something else, naming the key.
+    Raises InputError, naming the key, for values that would fail later or silently do something else.
     """
     values: Any = OmegaConf.to_container(config, resolve=True)
     settings = check_settings(kind, {**values, "config": config})
@@ -185,7 +185,10 @@ def read_settings(kind: type[AnySettings], config: DictConfig) -> AnySettings:
 
 
 def check_validated_steps(verl: DictConfig) -> None:
-    """The best step can be exported only if every validated step is saved, and has one reward."""
+    """Raise InputError unless every validated step is saved and validated with one reply to each row.
+
+    Otherwise the best step could not be exported.
+    """
     saved, validated = verl.trainer.save_freq, verl.trainer.get("test_freq") or 0
     if validated <= 0 or validated % saved:
         raise InputError(
@@ -197,7 +200,10 @@ def check_validated_steps(verl: DictConfig) -> None:
 
 
 def check_cluster(verl: DictConfig) -> None:
-    """Several nodes need a cluster that is there; and what is set for its nodes is written into the run's files."""
+    """Raise InputError if a run on several nodes does not join an existing cluster, or if a key holds a secret.
+
+    Keys are written to the run's files, so variables for the nodes must not be secret, nor the proxy have a password.
+    """
     ray = verl.ray_kwargs.ray_init
     if verl.trainer.nnodes > 1 and ray.address == "local":
         raise InputError(
@@ -215,7 +221,7 @@ def check_cluster(verl: DictConfig) -> None:
 
 
 def check_checkpoint(key: str, checkpoint: DictConfig, lora_rank: int | None) -> None:
-    """A checkpoint must hold what the model is exported from, in a form that loads."""
+    """Raise InputError unless a checkpoint has what the model is exported from, and nothing that cannot be loaded."""
     wanted, unwanted = ("model", "hf_model") if lora_rank else ("hf_model", None)
     if wanted not in checkpoint.save_contents:
         raise InputError(f"{key}.save_contents must have {wanted}: the model is exported from it")
@@ -224,7 +230,10 @@ def check_checkpoint(key: str, checkpoint: DictConfig, lora_rank: int | None) ->
 
 
 def check_batches(verl: DictConfig) -> None:
-    """Rows must fit into the micro-batches, and a step's rollouts fill them; verl finds out only while it runs."""
+    """Raise InputError if a row does not fit into a micro-batch, or if a step's rollouts do not fill micro-batches.
+
+    verl itself would fail only during the run.
+    """
     worker = verl.actor_rollout_ref
     if worker.actor.use_dynamic_bsz:
         longest = verl.data.max_prompt_length + verl.data.max_response_length
@@ -250,9 +259,9 @@ def check_batches(verl: DictConfig) -> None:
 
 
 def check_precision(verl: DictConfig) -> None:
-    """Actor and reference must compute alike, else the KL divergence of equal weights is not 0; verl takes both.
+    """Raise InputError if actor and reference model compute in different precisions, which verl allows.
 
-    A run with LoRA has one model for both.
+    Then the KL divergence of equal weights would not be 0. A run with LoRA has one model for both.
     """
     worker = verl.actor_rollout_ref
     for key, default in (("model_dtype", "fp32"), ("mixed_precision.param_dtype", "bf16")):
@@ -268,7 +277,10 @@ def check_precision(verl: DictConfig) -> None:
 
 
 def binding_settings(config: DictConfig, not_binding: Sequence[str] = NOT_BINDING) -> dict[str, Any]:
-    """The settings that make a run what it is: all but `not_binding`, and `export` only where it is not the paper's."""
+    """Return the settings that must not change when a run is resumed: all but `not_binding`.
+
+    `export` is left out if it is "last".
+    """
     settings = stored(config)
     for key in not_binding:
         *path, last = key.split(".")
@@ -276,13 +288,13 @@ def binding_settings(config: DictConfig, not_binding: Sequence[str] = NOT_BINDIN
         for name in path:
             node = node.get(name) or {}
         node.pop(last, None)
-    if settings.get("export") == "last":  # so that runs from before this key existed can be resumed
+    if settings.get("export") == "last":  # so that runs made before this key existed can be resumed
         del settings["export"]
     return settings
 
 
 def identity(settings: Settings) -> dict[str, Any]:
-    """What the run is made of: all binding settings, the prompt, and the contents of what it reads."""
+    """Return a run's identity: all binding settings, and hashes of the prompt, the responses and the base model."""
     return {
         "config": binding_settings(settings.config, settings.not_binding),
         "prompt_hash": PROMPTS[settings.variant].prompt_hash,
@@ -292,7 +304,7 @@ def identity(settings: Settings) -> dict[str, Any]:
 
 
 def response_files(pattern: str) -> list[str]:
-    """The responses.jsonl files that a path or a glob names. Raises InputError if there is none."""
+    """Return the responses.jsonl files that match a path or glob, sorted. Raises InputError if there is none."""
     paths = sorted(glob.glob(pattern))
     if not paths:
         raise InputError(f"{pattern}: no responses found; run `make synthesize`, or set `responses` to other files")
@@ -300,7 +312,7 @@ def response_files(pattern: str) -> list[str]:
 
 
 def base_sha256(base: str) -> str:
-    """Hash of a local model folder; a name on the hub is returned as it is. Raises InputError for a missing folder."""
+    """Return the hash of a model's folder, or a name on the hub as it is. Raises InputError for a missing folder."""
     if Path(base).is_dir():
         return model_sha256(base)
     if base.startswith((".", "/")) or base.count("/") != 1 or Path(base).parent.is_dir():

@@ -1,4 +1,4 @@
-"""What one sees while verl trains: a line for each step or some, with the time left."""
+"""The progress lines of a training run: its metrics and the time left, for each step or every few steps."""
 
 import sys
 import time
@@ -10,9 +10,9 @@ from rich.console import Console
 from rag_zeval.stages.training_log import VALIDATION
 from rag_zeval.streams import drawn
 
-# what is shown, and the metric it is read from: a step without validation has none for "val"
+# Names in a line, and their metrics. A step without validation has no "val".
 SHOWN = {
-    "loss": "train/loss",  # of the SFT ranker, which has no other
+    "loss": "train/loss",  # the only one in supervised fine-tuning
     "reward": "critic/score/mean",
     "format": "reward_extra/format/mean",
     "evidence": "reward_extra/evidence/mean",
@@ -22,12 +22,12 @@ SHOWN = {
 }
 
 
-# shown only when they are not 0: rollouts that verl lost, and the share that the reward could not score
+# Shown only if they are not 0: rollouts that verl lost, and the share that the reward could not score.
 TROUBLE = {"ROLLOUTS LOST": "rollouts/missing", "REWARD ERRORS": "reward_extra/errors/mean"}
 
 
 def shown(data: Mapping[str, float]) -> str:
-    """`reward 0.412  format 0.98 ...` for the metrics this step has."""
+    """Return `reward 0.412  format 0.980 ...` with the metrics that this step has."""
     values = {name: data.get(metric) for name, metric in SHOWN.items()}
     digits = {"KL": 5, "loss": 4}
     parts = [f"{name} {value:.{digits.get(name, 3)}f}" for name, value in values.items() if value is not None]
@@ -35,21 +35,21 @@ def shown(data: Mapping[str, float]) -> str:
 
 
 def seconds_taken(data: Mapping[str, float]) -> float:
-    """Wall-clock of a step: rollouts, update, checkpoint and validation."""
+    """Return the wall-clock seconds of a step: rollouts, update, checkpoint and validation."""
     return data.get("timing_s/step", 0.0) + data.get("timing_s/testing", 0.0)
 
 
 class StepLines:
-    """Lines on the steps of a run of `total`, as they end. `every`: steps to one line."""
+    """Prints lines about the steps of a run as they end. total: steps of the run. every: one line per so many steps."""
 
     def __init__(self, total: int, every: int = 1):
         self.console = Console(file=drawn(sys.stdout), highlight=False)
         self.total, self.every = total, every
         self.started = time.monotonic()
-        self.ended: deque[tuple[int, float]] = deque(maxlen=21)  # the newest steps, and when they ended
+        self.ended: deque[tuple[int, float]] = deque(maxlen=21)  # the latest steps and when they ended
 
     def step(self, step: int, data: Mapping[str, float]) -> None:
-        """Show a finished step (0: validation before training)."""
+        """Print the line of a finished step (0: validation before training), if it is due."""
         if not self.ended:
             seconds = time.monotonic() - self.started - seconds_taken(data)
             self.console.print(f"ready after {seconds:.0f} s")

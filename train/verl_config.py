@@ -1,4 +1,4 @@
-"""verl's configuration: its trainer's own, our `verl:` subtree over it, each key checked against verl's schema."""
+"""Compose verl's configuration: verl's defaults, overridden by our `verl:` subtree. Each key is checked."""
 
 import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,8 +14,8 @@ from rag_zeval.errors import InputError, nearest
 from rag_zeval.files import flat
 from rag_zeval.stages.config import key_paths
 
-# Keys that verl reads but its YAML does not list (on verl's own command line they take a "+"). What stands below
-# them is checked by verl or ray themselves.
+# Keys that verl reads but does not list in its YAML (on verl's command line they need a "+"). verl or ray itself
+# checks the keys below them.
 ADDED = {
     "actor_rollout_ref.actor.fsdp_config.mixed_precision": "dtypes of FSDP; verl's default is bf16",
     "actor_rollout_ref.ref.fsdp_config.mixed_precision": "the same for the reference model",
@@ -27,7 +27,7 @@ ADDED = {
     "ray_kwargs.ray_init.include_dashboard": "ray's web dashboard",
     "ray_kwargs.ray_init.object_store_memory": "bytes of shared memory",
 }
-# Keys that the stage sets from its own (data, paths, seeds): naming them again could only contradict.
+# Keys that the stage sets from its own key on the right. Setting them under `verl:` too is an error.
 DERIVED = {
     "data.train_files": "responses",
     "data.val_files": "responses",
@@ -49,12 +49,12 @@ DERIVED = {
 
 @dataclass(frozen=True, eq=False)
 class Trainer:
-    """A trainer of verl: what `python -m` runs, the name of its config, and ADDED and DERIVED for it.
+    """A trainer of verl: what `python -m` runs, the name of its config, and its keys like ADDED and DERIVED.
 
-    precisions: the keys that say what its parts compute in, by the part.
+    precisions: for each part of the training, the key with its precision.
     """
 
-    program: Sequence[str]  # {devices}: how many there are
+    program: Sequence[str]  # {devices} is replaced by the number of devices
     config_name: str
     added: Mapping[str, str]
     derived: Mapping[str, str]
@@ -91,9 +91,9 @@ SFT = Trainer(
 
 @cache
 def schema(trainer: Trainer = PPO) -> DictConfig:
-    """The trainer's config with verl's defaults, as Hydra composes it, which takes seconds; verl is not imported.
+    """Return the trainer's config with verl's defaults, composed by Hydra. This takes seconds, but imports no verl.
 
-    Everybody gets the same object: copy it before you change it.
+    All callers get the same object, so copy it before you change it. Raises InputError if verl is not installed.
     """
     from hydra import compose, initialize_config_dir
 
@@ -106,7 +106,7 @@ def schema(trainer: Trainer = PPO) -> DictConfig:
 
 
 def unknown_keys(ours: Any, trainer: Trainer = PPO) -> Iterator[str]:
-    """Dotted keys of `ours` that verl's config has no place for. Below `{}` and null verl leaves all names open."""
+    """Yield the dotted keys of `ours` that verl does not have. Below a key with `{}` or null verl accepts any name."""
     known = OmegaConf.to_container(schema(trainer), resolve=False)
     listed, leaves = {*key_paths(known)}, flat(known)
     for key in key_paths(ours):
@@ -120,7 +120,7 @@ def unknown_keys(ours: Any, trainer: Trainer = PPO) -> Iterator[str]:
 
 
 def check_keys(ours: Any, trainer: Trainer = PPO) -> None:
-    """Raises InputError, with the nearest name, for a key of ours that verl does not have or that the stage sets."""
+    """Raise InputError for a key of ours that verl does not have (naming the nearest), or that the stage sets."""
     for key in unknown_keys(ours, trainer):
         near = nearest(f"verl.{key}", [f"verl.{name}" for name in (*key_paths(schema(trainer)), *trainer.added)])
         raise InputError(f"verl.{key}: verl has no such key{near}")
@@ -130,11 +130,11 @@ def check_keys(ours: Any, trainer: Trainer = PPO) -> None:
 
 
 def build(ours: DictConfig, derived: Mapping[str, Any], trainer: Trainer = PPO) -> DictConfig:
-    """verl's whole config, resolved: its defaults, our subtree, then the keys the stage derives (dotted names)."""
+    """Return verl's whole config, resolved: verl's defaults, our subtree, then the stage's derived keys (dotted)."""
     check_keys(ours, trainer)
     config = schema(trainer).copy()
     OmegaConf.set_struct(config, False)
-    config.merge_with(OmegaConf.to_container(ours, resolve=True))  # may refer to the stage's keys
+    config.merge_with(OmegaConf.to_container(ours, resolve=True))  # resolved first: it may refer to the stage's keys
     for key, value in derived.items():
         OmegaConf.update(config, key, value, force_add=True)
     OmegaConf.resolve(config)
@@ -142,14 +142,15 @@ def build(ours: DictConfig, derived: Mapping[str, Any], trainer: Trainer = PPO) 
 
 
 def starts_ray(verl: DictConfig) -> bool:
-    """Whether the run starts a ray of its own; else it joins a cluster, or needs none."""
+    """Whether the run starts its own ray. Otherwise it joins a cluster, or needs no ray."""
     return bool(OmegaConf.select(verl, "ray_kwargs.ray_init.address") == "local")
 
 
 def runtime_env_keys(verl: DictConfig, variables: Mapping[str, str]) -> dict[str, Any]:
-    """The keys that give verl's workers their variables, the user's own among them; ray takes text alone.
+    """Return the keys that set the environment variables of verl's workers, as text, which ray requires.
 
-    In a cluster that was there they inherit the environment of `ray start`, not ours: so they get `variables` too.
+    They include the user's own variables. In an existing cluster workers inherit the environment of `ray start`, not
+    ours, so they get `variables` too.
     """
     if "ray_kwargs" not in verl:  # the SFT trainer runs without ray
         return {}
@@ -159,9 +160,9 @@ def runtime_env_keys(verl: DictConfig, variables: Mapping[str, str]) -> dict[str
 
 
 def validate(config: DictConfig) -> str | None:
-    """verl's own checks, as `main_ppo` runs them first; returns which of them could not be run here.
+    """Run verl's own checks, as `main_ppo` does first, and return which one could not be run here (None: all were).
 
-    Imports verl, so its platform must be chosen before. Raises InputError with verl's words.
+    This imports verl, so choose verl's platform before. Raises InputError with verl's message.
     """
     from hydra.errors import HydraException
     from verl.trainer.ppo.utils import need_critic, need_reference_policy
@@ -169,7 +170,7 @@ def validate(config: DictConfig) -> str | None:
 
     worker, unchecked = config.actor_rollout_ref, None
     if worker.model.lora_rank > 0 and worker.rollout.name == "vllm" and importlib.util.find_spec("vllm") is None:
-        # it asks vLLM for the ranks it takes, unless the adapter is merged before it comes there
+        # verl asks vLLM for its allowed ranks, unless the adapter is merged before vLLM gets it.
         config = config.copy()
         OmegaConf.update(config, "actor_rollout_ref.model.lora.merge", True)
         unchecked = "lora_rank: vLLM is not installed"

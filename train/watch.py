@@ -1,4 +1,4 @@
-"""Detects a run that hangs: verl waits forever, in silence, for a worker that raised during a weight update."""
+"""Detect a run that hangs: verl waits silently and forever for a worker that raised during a weight update."""
 
 import re
 import time
@@ -7,14 +7,14 @@ from pathlib import Path
 
 from train.step_lines import seconds_taken
 
-ERROR = re.compile(r"(?!Error executing)[\w.]*(Error|Exception)\b(.*: |\()")  # a line that names one; hydra heads all
-# Of a line that ray passes on, from vLLM's processes perhaps, which put their own and an error's time before it.
+ERROR = re.compile(r"(?!Error executing)[\w.]*(Error|Exception)\b(.*: |\()")  # not hydra's heading of all errors
+# Ray's prefix of a line from a worker. vLLM's processes add their own prefix, and time and place of an error.
 PREFIX = re.compile(r"^((\x1b\[\d+m)*\(\w+ pid=\d+[^)]*\)(\x1b\[0m)? ?)+(ERROR [\d-]+ [\d:]+ \[[\w.]+:\d+\] ?)?")
-WORKER_RAISED = "WorkerProc hit an exception"  # vLLM's words; a call failed, and nobody may be told
+WORKER_RAISED = "WorkerProc hit an exception"  # vLLM's message when a call failed; the caller may never learn of it
 
 
 class Watch:
-    """Tells when a run has been silent, with neither a step nor a line in its log, for longer than a healthy run is.
+    """Detects when a run was silent for longer than a healthy run is: no step and no line in its log.
 
     The limit is a minute after a vLLM worker raised. After any other error it is three times the longest step, but at
     least a minute, and ten minutes before the first step. Without an error it is ten times the longest step, but at
@@ -27,15 +27,15 @@ class Watch:
         self.longest, self.failed, self.worker_raised = 0.0, False, False
 
     def step(self, data: Mapping[str, float]) -> None:
-        """A step was logged: what was wrong before it did not stop the run."""
+        """Record that a step was logged, so earlier errors did not stop the run."""
         self.heard, self.failed, self.worker_raised = self.clock(), False, False
         self.longest = max(self.longest, seconds_taken(data))
 
     def silence(self) -> float | None:
-        """Seconds since the last sign of life, if they exceed the limit; else None."""
+        """Return the seconds since the last step or line, if they exceed the limit, else None."""
         with open(self.log, "rb") as log:
             log.seek(self.read)
-            written, newline, _ = log.read().rpartition(b"\n")  # the rest is a line not ended yet
+            written, newline, _ = log.read().rpartition(b"\n")  # the rest is an unfinished line
         if newline:
             text = written.decode("utf-8", "replace")
             self.failed = self.failed or any(map(names_error, text.splitlines()))
@@ -53,10 +53,10 @@ class Watch:
 
 
 def bare(line: str) -> str:
-    """A line of verl's output without ray's prefix."""
+    """Return a line of verl's output without ray's prefix."""
     return PREFIX.sub("", line).strip()
 
 
 def names_error(line: str) -> bool:
-    """Whether a line of the output is an error's own: `ValueError: ...`, `ray.exceptions.RayTaskError(...)`."""
+    """Whether a line of the output names an error, as `ValueError: ...` or `ray.exceptions.RayTaskError(...)` do."""
     return ERROR.match(bare(line)) is not None

@@ -1,1 +1,1 @@
-"""The commands of `rag-zeval`, a module each."""
+"""The commands of `rag-zeval`. Each module holds commands that belong together."""

@@ -1,4 +1,4 @@
-"""Arguments that several commands take, and what they do with them."""
+"""Options that several commands take, and functions that check and read them."""
 
 import contextlib
 import math
@@ -16,7 +16,7 @@ WHAT, JUDGE, ENDPOINT, COST, OUTPUT = "What to judge", "Judge", "Calls to the en
 
 
 def option(panel: str, help: str, *names: str, **more: Any) -> Any:
-    """An option in a panel of --help, called by the parameter's name unless there are `names`."""
+    """Return an option in a panel of --help. Its name is the parameter's unless `names` are given."""
     return typer.Option(*names, help=help, rich_help_panel=panel, **more)
 
 
@@ -66,9 +66,10 @@ KeyEnv = Annotated[
 
 
 def check_files(files: Sequence[tuple[str, Path | None]]) -> None:
-    """Check all files that a command names, each with its option (those it reads with INPUT), before it does anything.
+    """Check all files that a command names before it does anything.
 
-    Raises InputError if two of them are one, and for one to be written that cannot be, or is no regular file.
+    files: `(option, path)`. The option is INPUT for files that are read; all others will be written. Raises InputError
+    if two of them are the same file, or if a file to write is no regular file or cannot be written.
     """
     from rag_zeval.files import check_regular, check_writable
 
@@ -87,7 +88,7 @@ def check_files(files: Sequence[tuple[str, Path | None]]) -> None:
 
 
 def read_names(words: Sequence[str]) -> Mapping[str, str]:
-    """`["question=q"]` as `{"question": "q"}`. Raises InputError for a word of another form."""
+    """Return `["question=q"]` as `{"question": "q"}`. Raises InputError for another form or a duplicate field."""
     names: dict[str, str] = {}
     for word in words:
         ours, sign, theirs = word.partition("=")
@@ -102,7 +103,7 @@ def read_names(words: Sequence[str]) -> Mapping[str, str]:
 
 
 def read_thresholds(words: Sequence[str], metrics: Sequence[str]) -> Mapping[str, float]:
-    """`["bleu=0.3"]` as `{"bleu": 0.3}`. Raises InputError for another form, and a metric that is not there."""
+    """Return `["bleu=0.3"]` as `{"bleu": 0.3}`. Raises InputError for another form or an unknown metric."""
     thresholds: dict[str, float] = {}
     for word in words:
         metric, _, number = word.rpartition("=")

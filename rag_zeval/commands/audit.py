@@ -1,6 +1,7 @@
-"""The commands that compare a judge with people: `sample` draws what they label, `audit` and `audit-qrels` compare.
+"""The commands that compare a judge with people.
 
-`qrels` writes a judge's grades so that they can be compared.
+`sample` draws what people label; `audit` and `audit-qrels` compare. `judge-card` writes a page about a judge. `qrels`
+writes a judge's relevance grades, so that they can be compared.
 """
 
 import sys
@@ -140,7 +141,7 @@ def audit(
             f"{sheet2}: shares no labelled row with the other sheet; at least one row must be labelled in both"
         )
     means = means_by_group(groups_of(labelled.items), labels, plan.unit)
-    if csv is not None:  # before anything is printed: who reads that may stop early
+    if csv is not None:  # before printing, because the reader of the output may leave early
         write_means(csv, plan.metric, means)
     print(
         f"{plan.metric}: {len(rows)} {plan.unit}s labelled, from {len(set(labelled.values.cases))} cases; "
@@ -182,7 +183,7 @@ def judge_card(
 
 
 def check_threshold(threshold: float) -> None:
-    """Raises InputError for one outside of 0 to 1."""
+    """Raise InputError if the threshold is outside [0, 1]."""
     if not 0 <= threshold <= 1:
         raise InputError(f"--threshold is {threshold}, but must be from 0 to 1")
 

@@ -1,4 +1,4 @@
-"""`rag-zeval collect`: the answers of a running RAG system."""
+"""`rag-zeval collect` asks a running RAG system questions and stores its answers."""
 
 import math
 import sys

@@ -1,4 +1,4 @@
-"""The commands that compare result files, `compare` and `gate`. What counts as a regression: `decisions/gate.py`."""
+"""The commands that compare result files, `compare` and `gate`. `decisions/gate.py` defines what a regression is."""
 
 import dataclasses
 from pathlib import Path
@@ -68,7 +68,7 @@ def compare(
         raise InputError(f"--html compares two files, got {len(sides)}: name two, or leave out --html")
     if labels and len(sides) > 2:
         raise InputError(f"--labels compares two files, got {len(sides)}: name two, or leave out --labels")
-    inputs = dict.fromkeys(file_and_system(side)[0] for side in sides)  # one file may hold several
+    inputs = dict.fromkeys(file_and_system(side)[0] for side in sides)  # one file may hold several systems
     check_files([*(("INPUT", path) for path in [*inputs, *(labels or ())]), ("--html", html), ("--out", out)])
     sheets = [read_sheet(path) for path in labels or ()]
     first, *others = read = [with_measures(side, metric or ()) for side in read_sides(sides)]
@@ -78,7 +78,7 @@ def compare(
     ]
     if sheets:
         found = correct(found, read, sheets)
-    if html is not None:  # before anything is printed: who reads that may stop early
+    if html is not None:  # before printing, because the reader of the output may leave early
         write_page(html, sides, found)
     if out is not None:
         write_json(out, {"sides": sides, "metrics": [dataclasses.asdict(one) for one in found]})
@@ -179,7 +179,7 @@ def gate(
     names = [a] if b is None else [a, b]
     if b is None and (metric or not bars):
         raise InputError("gate: without a second file, name what the first must reach: --min or --max METRIC=NUMBER")
-    inputs = dict.fromkeys(file_and_system(name)[0] for name in names)  # one file may hold both
+    inputs = dict.fromkeys(file_and_system(name)[0] for name in names)  # one file may hold both systems
     check_files([*(("INPUT", path) for path in [*inputs, *(labels or ())]), ("--junit", junit), ("--summary", summary)])
     sheets = [read_sheet(path) for path in labels or ()]
     sides = [with_measures(side, metric or ()) for side in read_sides(names)]

@@ -1,4 +1,4 @@
-"""`rag-zeval evaluate`: score the answers of files; `rag-zeval scorers`: what it can score them by."""
+"""`rag-zeval evaluate` scores the answers of files; `rag-zeval scorers` lists the scorers."""
 
 import math
 import sys
@@ -220,7 +220,10 @@ def evaluate(
 
 
 def _named(word: str) -> tuple[str | None, Path]:
-    """`old=a/run.csv` as a system's name and a file; a file may have the sign in its name."""
+    """Split `old=a/run.csv` into a system's name and a file. The name is None if there is none.
+
+    A file whose name is the whole word, `=` included, is taken for a file without a system's name.
+    """
     name, sign, path = word.partition("=")
     return (name, Path(path)) if sign and name and not Path(word).exists() else (None, Path(word))
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rag_zeval.golden.failure_classes import Classified, Share
     from rag_zeval.results import Judged
 
-EXAMPLES, SHOWN = 10, 120  # of each class; characters of a text
+EXAMPLES, SHOWN = 10, 120  # examples of each class; characters of a text
 
 
 def check_set(
@@ -195,7 +195,7 @@ def failures(
 
 
 def _rule(metric: str, judged: Sequence[Judged], threshold: float) -> str:
-    """From which score on an answer is right, or supported, and by what it was judged."""
+    """Describe a rule for correct, or supported, answers: metric, minimum score and reference."""
     names = dict.fromkeys(name for one in judged if one.metric == metric for name, _ in one.sources)
     return f"{metric} ≥ {threshold:g}" + (f" (judged by the {' and the '.join(names)})" if names else "")
 

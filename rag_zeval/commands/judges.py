@@ -1,4 +1,4 @@
-"""The commands that put a judge behind an address, and ask whether it answers: `mock-judge`, `serve`, `smoke`."""
+"""The commands that serve a judge over HTTP, `mock-judge` and `serve`, and `smoke`, which tests whether one answers."""
 
 from pathlib import Path
 from typing import Annotated

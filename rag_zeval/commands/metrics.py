@@ -1,4 +1,4 @@
-"""The commands that look at metrics and at repeated answers: `metrics` and `consistency`."""
+"""The commands that examine metrics (`metrics`) and repeated answers (`consistency`)."""
 
 import itertools
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`rag-zeval questions`: a test set from documents; `rag-zeval chunks`: the pieces of them that it asks about."""
+"""`rag-zeval questions` makes a test set from documents; `rag-zeval chunks` writes the chunks that it asks about."""
 
 import sys
 from collections import Counter
@@ -41,7 +41,7 @@ def chunks(
 
 
 def _read(docs: list[Path]) -> "list[Chunk]":
-    """The chunks of the documents. What was read is printed, and what was not."""
+    """Return the chunks of the documents. Print what was read, and what could not be read."""
     from rag_zeval.documents.chunks import split_document
     from rag_zeval.documents.documents import read_documents
 

@@ -119,10 +119,10 @@ def dashboard(
     from rag_zeval.golden.dashboard import build_dashboard, print_dashboard
     from rag_zeval.golden.dashboard_page import write_dashboard
 
-    inputs = dict.fromkeys(file_and_system(one)[0] for one in results)  # one file may hold several
+    inputs = dict.fromkeys(file_and_system(one)[0] for one in results)  # one file may hold several systems
     check_files([*(("INPUT", path) for path in inputs), ("--html", html)])
     found = build_dashboard(results, metric or ())
-    if html is not None:  # before anything is printed: who reads that may stop early
+    if html is not None:  # before printing, because the reader of the output may leave early
         write_dashboard(html, found)
     print_dashboard(found)
     if html is not None:

@@ -1,4 +1,4 @@
-"""What a judge was asked. Whatever its reply repeats of that is not an answer."""
+"""The prompt that a judge was given. What its reply repeats of it is not an answer."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -37,9 +37,10 @@ class Asked:
         return False
 
     def has_example(self, value: Any, written: str, repeated: bool) -> bool:
-        """Whether a value of a reply, `written` in this form, is an example from the instructions.
+        """Whether a value of a reply is copied from an example in the instructions. written: the value's text there.
 
-        A value without a sentence, such as a label, may still be the judge's own, unless the reply `repeated` more.
+        repeated: whether the reply also repeats other parts of the instructions. If not, a value without a sentence,
+        such as a label, counts as the judge's own.
         """
         has_sentence = any(len(text.split()) >= SENTENCE for text in _texts(value))
         return (repeated or has_sentence) and letters_of(plain_form(written)) in self._letters

@@ -1,4 +1,4 @@
-"""Detects what a reply copies from the texts that the judge was shown, if those contain what a judge would write.
+"""Detects what a reply copies from the texts that the judge was shown, if they contain what a judge would write.
 
 An answer or a passage can contain JSON. If a judge repeats it, the copy is not a verdict of its own. If the judge
 repeats it inside its reply without escaping the quotes, the reply gets claims, items or fields that are not the
@@ -19,7 +19,7 @@ from rag_zeval.replies.loose_json import unescaped
 
 COMPARED = 200  # letters and digits of a claim or a value that are compared
 SEAM = 4  # characters compared after a seam; before it, only one, because a shown text may begin there
-UNSEEN = ("Cf", "Mn", "Cc")  # Unicode categories: formats such as zero width, combining marks, controls
+UNSEEN = ("Cf", "Mn", "Cc")  # Unicode categories: format characters (zero width), combining marks, controls
 RESOLVED = 4  # levels of nested escapes that are resolved
 
 _QUOTES = "'`´‘’‚‛“”„‟‹›«»′″‴「」『』〝〞〟＂＇"
@@ -32,8 +32,8 @@ _CLAIM = re.compile(r'"claim"')  # what follows is a claim
 # From the end of one claim to the text of the next; in a reply, and in a plain form.
 _JOINT = re.compile(r"""[^\s{}]{0,8}\s{0,80}\}\s{0,80},?\s{0,80}\{\s{0,80}["']claim["']\s{0,80}:""")
 _PLAIN_JOINT = re.compile(r'[^{}]{0,8}\},?\{"claim":')
-# A seam: the end of one string, the structure after it, and the beginning of the next string. JSON has one quote;
-# Python's repr takes the other one for some strings, but what stands between two of those may be text.
+# A seam: the end of one string, the structure after it, and the beginning of the next string. JSON has one kind of
+# quote. Python's repr uses the other kind for some strings, but what is between two of those may be text.
 _STRUCTURE = r"(?:[\s,:\[\]{}]|true|false|null|True|False|None|[-\d.])*"
 _SEAM = re.compile(
     rf"""[^"'\\](?:(?P<quote>["'])(?=\s*[,:\[\]{{}}]){_STRUCTURE}["'])(?=(?P<next>[^"'\\]{{1,{SEAM}}}))"""
@@ -41,7 +41,7 @@ _SEAM = re.compile(
 
 
 def plain_form(text: str) -> str:
-    """The text in lower case, without white space and backslashes, with escapes resolved and all quotes alike.
+    """Return the text in lower case, without white space and backslashes, with escapes resolved and all quotes alike.
 
     >>> plain_form('{“Claim”: &quot;It\\\\nis.&quot;}')
     '{"claim":"itis."}'
@@ -59,11 +59,11 @@ def plain_form(text: str) -> str:
         if text == before:
             break
     text = _QUOTES_ON_END.sub('"', text.translate(_PLAIN))
-    return "".join(text.upper().casefold().split())  # upper: a dotless i is an i there
+    return "".join(text.upper().casefold().split())  # upper() turns a dotless i into I
 
 
 def letters_of(plain: str) -> str:
-    """The letters and digits of a plain form."""
+    """Return the letters and digits of a plain form."""
     return _NO_LETTERS.sub("", plain)
 
 
@@ -91,11 +91,11 @@ class Echo:
         return [joint for text in self.plain for joint in _PLAIN_JOINT.findall(text)]
 
     def spells(self, written: str) -> bool:
-        """Whether a shown text contains a value of the reply, `written` in any form."""
+        """Whether a shown text contains a value of the reply. written: the value's text in the reply, in any form."""
         return _begins_one(written, self._values)
 
     def has_seam_of(self, written: str) -> bool:
-        """Whether two strings follow each other as in a shown text. They may then be one string of the judge.
+        """Whether two strings follow each other as in a shown text. The judge may then have written them as one string.
 
         >>> Echo(['He wrote Hamlet", "Lear']).has_seam_of('{"plays": ["He wrote Hamlet", "Lear"]}')
         True
@@ -126,7 +126,7 @@ class Echo:
 
 
 def _spelled(texts: Sequence[str], start: re.Pattern[str]) -> set[str]:
-    """After each match of `start`: the letters and digits that follow, at most COMPARED."""
+    """Return the letters and digits that follow each match of `start`, at most COMPARED."""
     found = set()
     for text in texts:
         bounds = [0, *(place.end() for place in start.finditer(text)), len(text)]

@@ -1,4 +1,4 @@
-"""Reads JSON as language models write it: as it was meant, or not at all.
+"""Reads JSON as language models write it. It reads what the model meant, or raises an error.
 
 It accepts JSON, and common deviations: Python's quotes and literals, trailing commas, comments, and line breaks and
 unescaped quotes inside strings. The reader knows at every character where it is (in a string, after a key, between
@@ -15,27 +15,27 @@ from rag_zeval.replies import elisions
 from rag_zeval.text import one_line
 
 Find = Callable[[str, int], "re.Match[str] | None"]
-FAILURES = 64  # of the json module in one text; each costs time in proportion to the text before it
+FAILURES = 64  # most failures of the json module in one text: each takes time in proportion to the text before it
 DEPTH = 16  # most nested brackets; a trajectory has five
 OBJECTS = re.compile(r"""(?:\[\s*)?\{\s*(["'])[^"'\n]{1,100}\1\s*:""")  # an object with a key, in a list or alone
-_BEGUN = re.compile(r"""[\[{]\s*(?:\{\s*)?(?:["'][^"'\n]{0,100}["']?\s*)?\Z""")  # and ended before its first colon
+_BEGUN = re.compile(r"""[\[{]\s*(?:\{\s*)?(?:["'][^"'\n]{0,100}["']?\s*)?\Z""")  # a value that ends before a colon
 _FIRST_QUOTE = re.compile(r"""[^"']{0,1000}(["'])""")
 _CONSTANT = r"(?i:true|false|null|none)|-?\d[\d.eE+-]{0,40}"
 _CONSTANTS = {"true": True, "false": False, "null": None, "none": None}
-_SPACE = r"""(?:\s|//[^\n"']*\n|#[^\n"']*\n)*"""  # a comment with quotes might be half of a string: none is read
+_SPACE = r"""(?:\s|//[^\n"']*\n|#[^\n"']*\n)*"""  # a comment with quotes is not read: it may be half a string
 _ESCAPE = re.compile(r"\\(u[\da-fA-F]{4}|U00(?:0[\da-fA-F]|10)[\da-fA-F]{4}|x[\da-fA-F]{2}|.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _END = re.compile(r"\s*(?:```\s*)?\Z")  # of the text, or of the fence around it
 
 
 class Unreadable(ValueError):
-    """A reply, or the JSON in it, says nothing of the kind that was asked for; the message says why."""
+    """A reply, or the JSON in it, does not say what was asked for. The message says why."""
 
 
 def read_spans(
     text: str, opening: re.Pattern[str], hidden: Sequence[str] = (), *, closed: bool = True
 ) -> tuple[list[tuple[Any, int, int]], list[str]]:
-    """The values in a text, as `(value, start, end)`, and the pieces of text before, between and after them.
+    """Return the values in a text, as `(value, start, end)`, and the pieces of text before, between and after them.
 
     opening: matches the beginning of a value; values inside a value are not listed. hidden: these texts, where they
     occur verbatim, are ignored. closed: see `iter_values`. Takes linear time. Raises Unreadable if a value begins that
@@ -54,7 +54,7 @@ def read_spans(
 
 
 def _hidden(text: str, pieces: Sequence[str]) -> str:
-    """The text with NULs in place of the pieces; its length stays the same."""
+    """Return the text with NULs in place of the pieces. Its length stays the same."""
     pieces = [piece for piece in set(pieces) if piece and piece in text]
     characters = list(text) if pieces else []
     for piece in pieces:
@@ -117,7 +117,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=unique_keys, parse_constant=lambda
 
 
 class _Reader:
-    """Reads one value; `at` is the current place. The first quote of the value is taken for the one around keys."""
+    """Reads one value; `at` is the current index. It assumes that keys have the same kind of quote as the first one."""
 
     def __init__(self, text: str, at: int, closed: bool):
         self.text, self.at = text, at
@@ -126,7 +126,7 @@ class _Reader:
         quote = first[1] if first else '"'
         key = rf"{quote}[^{quote}\\\n]{{1,100}}{quote}{_SPACE}:"
         other = "'" if quote == '"' else '"'
-        self._quotes = quote if quote == '"' else quote + other  # JSON has one quote; Python's repr takes either
+        self._quotes = quote if quote == '"' else quote + other  # JSON has one kind; Python's repr uses both
         self._key = re.compile(rf"{quote}([^{quote}\\\n]{{1,100}}){quote}{_SPACE}:{_SPACE}")
         self._space = re.compile(_SPACE)
         self._constant = re.compile(rf"({_CONSTANT})(?={_SPACE}[,}}\]])")
@@ -172,7 +172,7 @@ class _Reader:
             yield self.value(depth + 1, in_list=True)
 
     def _until(self, closing: str, depth: int) -> Iterator[None]:
-        """Yield at the beginning of each element. The closing bracket may be missing as `iter_values` says."""
+        """Yield at the beginning of each element. `iter_values` says when the closing bracket may be missing."""
         self.at += 1
         self._skip_space(closing)
         while self._next() != closing:
@@ -218,7 +218,7 @@ class _Reader:
         for any other, and for one such as "3 more", because it may stand for items.
         """
         space = self._space.match(self.text, self.at)
-        assert space is not None  # it matches nothing as well
+        assert space is not None  # it also matches the empty text
         skipped, self.at = space[0], space.end()
         if closing == "]" and skipped.strip():
             comment, _, rest = skipped.lstrip(" \t").partition("\n")
@@ -236,7 +236,7 @@ def _number(word: str) -> int | float:
 
 
 def unescaped(text: str) -> str:
-    """The text with JSON's and Python's escapes resolved; any other backslash stays."""
+    """Return the text with JSON's and Python's escapes resolved. Any other backslash stays."""
     if "\\" not in text:
         return text
     plain = _ESCAPE.sub(_character, text)

@@ -49,7 +49,7 @@ def is_empty(text: str) -> bool:
 def read_values(
     text: str, opening: re.Pattern[str], *, cut: bool = False, hidden: Sequence[str] = (), closed: bool = True
 ) -> tuple[list[Value], str]:
-    """The JSON values of a reply's answer, in order, and the text outside them. Thoughts are skipped.
+    """Return the JSON values of a reply's answer, in order, and the text outside them. Thoughts are skipped.
 
     opening: matches the beginning of a value. cut: whether the reply ended at its token limit. hidden: texts that are
     not searched. closed: see `loose_json.iter_values`. Raises Unreadable if JSON begins but does not end, if the reply
@@ -98,9 +98,9 @@ def read_json(text: str, read: Callable[[Any], T], asked: Asked | None = None, *
     a value of another shape. asked: what the judge was shown. cut: whether the reply ended at its token limit; it then
     counts if its JSON is complete and comes first.
 
-    Raises Unreadable if no value has the right shape; if two values have it and differ; if all of them are within a
-    sentence, or copied from the prompt or a shown text; if one omits items, or its fields also occur outside; and
-    whenever `read_values` does.
+    Raises Unreadable if no value has the right shape, or if two values have it and differ. It is also raised if all of
+    them are within a sentence, or are copied from the prompt or a shown text. So it is if a value omits items, if its
+    fields also occur outside it, and whenever `read_values` raises it.
 
     >>> read_json('So: {"score": 3}', lambda value: value["score"])
     3
@@ -174,10 +174,11 @@ def read_text(text: str, read: Callable[[str], T], asked: Asked | None = None, s
 
 
 def list_items(text: str) -> list[str]:
-    """The items of the only hyphen list in a text, without hyphens. An indented line continues an item.
+    """Return the items of the only hyphen list in a text, without hyphens. An indented line continues an item.
 
-    Raises Unreadable if there is no list, or the same one twice; if there is text between items, or on the line before
-    them unless it is a label (`Output:`), for the list may then be a quote; and if an item stands for omitted ones.
+    Raises Unreadable if there is no list, or the same one twice, or if an item stands for omitted ones. It is also
+    raised if there is text between items, or on the line before them unless it is a label (`Output:`): the list may
+    then be a quote.
     """
     items: list[str] = []
     before, is_over = "", False
@@ -206,6 +207,6 @@ def list_items(text: str) -> list[str]:
 
 
 def quoted(text: str) -> str:
-    """The beginning of a reply, in one line and in quotes, for an error message."""
+    """Return the beginning of a reply, on one line and in quotes, for an error message."""
     line = one_line(text)
     return repr(line if len(line) <= QUOTED else line[:QUOTED] + "…")

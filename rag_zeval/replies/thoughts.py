@@ -61,7 +61,7 @@ _TAG = re.compile(
     r"|(?m:^)[ \t]*\[(?P<name_4>(?-i:[A-Z][A-Z_ ]{3,40}))\]|\[(?P<slash_4>/)(?P<name_5>(?-i:[A-Z][A-Z_ ]{3,40}))\]",
     re.IGNORECASE,
 )
-# The end of a turn: after it, a reply has ended its thoughts, or plays the next speaker.
+# The end of a turn. After it, a reply has ended its thoughts, or continues as the next speaker.
 _END_OF_TURN = re.compile(
     r"<[|｜](?:end|im_end|return|eot_id|eom_id|endoftext|end[▁_]of[▁_]sentence|end_of_turn_token)[｜|]>"
     r"|</s>|<end_of_turn>|<eos>",
@@ -80,7 +80,7 @@ _PLAIN_TAGS = frozenset(
 
 
 def final_texts(text: str) -> Iterator[str]:
-    """The texts that may be a reply's answer: the whole reply, then what follows the last closing tag of thoughts.
+    """Yield the texts that may be a reply's answer: the whole reply, then what follows the last end of thoughts.
 
     The whole comes first because a closing tag may be inside a JSON string. Check with `fault_outside` that no thoughts
     surround what was read.
@@ -94,7 +94,7 @@ def final_texts(text: str) -> Iterator[str]:
 
 
 def fault_outside(pieces: Sequence[str]) -> str | None:
-    """Why what was read from a text may be a draft; None if no tag suggests it.
+    """Return why what was read from a text may be a draft; None if no tag suggests it.
 
     pieces: the text before, between and after what was read, in order; a single piece if nothing was read.
     """
@@ -117,7 +117,7 @@ def fault_outside(pieces: Sequence[str]) -> str | None:
 
 
 def _after_turn(pieces: Sequence[str]) -> Iterator[str]:
-    """The text after the first token that ends a turn; for a value that was read there, the word "more"."""
+    """Yield the text after the first token that ends a turn. A value that was read there counts as the word "more"."""
     for at, piece in enumerate(pieces):
         if end := _END_OF_TURN.search(piece):
             yield piece[end.end() :]
@@ -136,12 +136,12 @@ def unknown_tags(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def without_tags(text: str) -> str:
-    """The text without tags."""
+    """Return the text without tags."""
     return _TAG.sub("", text)
 
 
 def without_wrapping(text: str) -> str:
-    """The text without tags and white space at its beginning and end."""
+    """Return the text without the tags and white space at its beginning and end."""
     end = len(text.rstrip())
     for tag in reversed([*_TAG.finditer(text)]):
         if text[tag.end() : end].strip():

@@ -1,4 +1,7 @@
-"""Checks single values of a judge's JSON. Each function raises Unreadable for a value of another kind."""
+"""Checks single values of a judge's JSON. Each function raises Unreadable for a value of another kind.
+
+Only the functions for numbers raise ValueError instead for a text that is no number.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,14 +11,14 @@ from rag_zeval.replies.reading import quoted
 
 
 def a_text(value: Any) -> str:
-    """A string that is not blank, without surrounding white space."""
+    """Return a string that is not blank, without surrounding white space."""
     if not isinstance(value, str) or not value.strip():
         raise Unreadable(f"{quoted(str(value))} is not a text")
     return value.strip()
 
 
 def a_list(value: Any, length: int | None = None) -> Sequence[Any]:
-    """A list, with exactly this length if one is given."""
+    """Return a list. If a length is given, the list must have it."""
     if not isinstance(value, list):
         raise Unreadable(f"{quoted(str(value))} is not a list")
     if length is not None and len(value) != length:
@@ -24,7 +27,7 @@ def a_list(value: Any, length: int | None = None) -> Sequence[Any]:
 
 
 def yes_or_no(value: Any) -> bool:
-    """A verdict: true or false, 1 or 0, "yes" or "no"; numbers and booleans also as text."""
+    """Return a verdict: true or false, 1 or 0, "yes" or "no". Numbers and booleans may also be texts."""
     if isinstance(value, str):
         value = {"1": 1, "true": 1, "yes": 1, "0": 0, "false": 0, "no": 0}.get(value.strip().lower(), value)
     if not isinstance(value, (bool, int, float)) or value not in (0, 1):
@@ -33,7 +36,7 @@ def yes_or_no(value: Any) -> bool:
 
 
 def one_of(value: Any, labels: Sequence[str]) -> str:
-    """One of the labels; case does not matter."""
+    """Return the label that the value names. Case does not matter."""
     known = {label.lower(): label for label in labels}
     label = known.get(value.strip().lower()) if isinstance(value, str) else None
     if label is None:
@@ -42,7 +45,7 @@ def one_of(value: Any, labels: Sequence[str]) -> str:
 
 
 def a_number(value: Any, low: float, high: float) -> float:
-    """A number in [low, high], also as text."""
+    """Return a number in [low, high]. It may also be a text."""
     if isinstance(value, str):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
@@ -51,7 +54,7 @@ def a_number(value: Any, low: float, high: float) -> float:
 
 
 def a_whole_number(value: Any, low: int, high: int) -> int:
-    """An integer in [low, high], also as text."""
+    """Return an integer in [low, high]. It may also be a text."""
     number = a_number(value, low, high)
     if not number.is_integer():
         raise Unreadable(f"{quoted(str(value))} is not a whole number")

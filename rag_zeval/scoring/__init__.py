@@ -1,1 +1,1 @@
-"""The core of every scoring run: scorers opened by name, rows of a file scored once, and what that costs."""
+"""The core of every scoring run: opens scorers by name, scores each row of a file once, and counts the costs."""

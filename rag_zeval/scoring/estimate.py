@@ -1,7 +1,7 @@
-"""What a run would ask, before it asks anything: its scorers run on some examples, with a rule-based mock judge.
+"""Estimates the calls and tokens of a run before it starts. Its scorers ask the mock judge about some examples.
 
-How often a scorer asks depends little on who answers. How long a reply is depends much on it: the tokens, which are
-words and punctuation marks, are a rough estimate.
+The number of calls depends little on which judge answers. The length of the replies depends on it a lot, so the tokens
+(counted as words and punctuation marks) are a rough estimate.
 """
 
 import random
@@ -25,12 +25,12 @@ from rag_zeval.scorers.score import Scorer
 from rag_zeval.scoring.in_windows import Parts, plan_parts
 from rag_zeval.scoring.opening import Asking, Models, open_scorer, shares_questions
 
-LOOKED_AT = 50  # examples
+LOOKED_AT = 50  # most examples that an estimate uses
 
 
 @dataclass(frozen=True)
 class PlannedCalls:
-    """The numbers in a line of a dry run: calls, and tokens of prompts and replies in words and punctuation marks.
+    """The numbers in a line of a dry run: calls, and tokens (words and punctuation marks) of prompts and of replies.
 
     parts: how the examples that are too long for the judge are judged.
     """
@@ -42,16 +42,16 @@ class PlannedCalls:
 
     @property
     def cells(self) -> list[str]:
-        """The first three numbers as a table shows them."""
+        """The first three numbers, formatted for a table."""
         return [f"{number:,.0f}" for number in (self.calls, self.prompt_tokens, self.completion_tokens)]
 
     def dollars(self, price: Price | None, unknown: str) -> str:
-        """What that costs, as a table shows it; `unknown` without a price."""
+        """Return the cost in dollars, formatted for a table; `unknown` without a price."""
         return unknown if price is None else f"{price.of(self.prompt_tokens, self.completion_tokens):.2f}"
 
 
 class WordEmbedder:
-    """Vectors of counted words; `calls` counts the texts that came."""
+    """Embeds texts as vectors of word counts. `calls` counts the texts."""
 
     name = identity = "words"
     at_once = 1
@@ -68,7 +68,7 @@ class WordEmbedder:
 
 
 class MockJudge:
-    """The mock judge in this process, with the card and the window of the real one; `calls` counts the requests."""
+    """The mock judge in this process, with the card and window of the real judge. `calls` counts the requests."""
 
     name = identity = "mock judge"
     at_once, batched = 1, False
@@ -90,7 +90,7 @@ class MockJudge:
 
 
 def mock_reply(request: Request) -> Reply:
-    """The mock judge's reply, with its tokens counted."""
+    """Return the mock judge's reply, with its tokens counted."""
     text = literal_reply({"messages": request.messages})
     assert text is not None
     prompt = sum(count_tokens(message["content"]) for message in request.messages)
@@ -98,7 +98,7 @@ def mock_reply(request: Request) -> Reply:
 
 
 def drawn_to_look_at(n: int) -> list[int]:
-    """At most LOOKED_AT of n places, in order; always the same."""
+    """Draw at most LOOKED_AT of n places, in order. The draw is the same each time."""
     return sorted(random.Random(0).sample(range(n), min(LOOKED_AT, n)))
 
 
@@ -109,10 +109,10 @@ def planned_calls(
     card: Mapping[str, Any] = NO_CARD,
     window: Window | None = None,
 ) -> Iterator[PlannedCalls]:
-    """What each scorer would ask about n examples, in proportion to those given with its name.
+    """Yield what each scorer would ask about n examples, extrapolated from the examples given with its name.
 
-    What an earlier one has asked is not asked again. card, window: of the judge; what is too long for it is judged in
-    parts.
+    Questions that an earlier scorer has already asked are cache hits and not counted. card, window: those of the judge.
+    Examples that are too long for it are judged in parts.
     """
     with tempfile.TemporaryDirectory() as folder, ReplyCache(Path(folder) / "replies.sqlite") as cache:
         mock, embedder = MockJudge(card, window), CachedEmbedder(WordEmbedder(), cache)
@@ -124,7 +124,7 @@ def planned_calls(
 
 
 def asked(scorer: Scorer, looked_at: Sequence[Example], n: float) -> PlannedCalls:
-    """What a scorer that asks the mock judge asks about n examples, in proportion to those looked at."""
+    """Return what a scorer asks the mock judge about n examples, extrapolated from the examples in `looked_at`."""
     scored = list(scorer.score(looked_at))
     scale = n / max(1, len(looked_at))
     tokens = [one.paid_tokens or (0, 0) for one in scored]

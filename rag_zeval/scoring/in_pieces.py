@@ -1,7 +1,7 @@
-"""References longer than a model's window, judged in pieces: an answer's score is the largest that a piece gives.
+"""Judges references that exceed a model's window in pieces. An answer's score is the largest that a piece gives.
 
-So MiniCheck judges claims (Tang et al. 2024, arXiv:2404.10774). An answer that draws on two pieces is scored too low by
-it, which is why nothing is cut that fits.
+MiniCheck judges claims in this way (Tang et al. 2024, arXiv:2404.10774). An answer that draws on two pieces gets too
+low a score, so a reference that fits is never cut.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,10 @@ Fits = Callable[[Example], bool]
 
 
 def fits_models(judge: Backend | None, embedder: Embedder | None) -> Fits:
-    """Whether an example fits both models, as far as their windows are known. None: no such model is asked."""
+    """Return a function that says whether an example fits both models, as far as their windows are known.
+
+    None: there is no such model.
+    """
 
     def fits(example: Example) -> bool:
         if embedder is not None and not embedder.fits(example.reference):
@@ -36,9 +39,10 @@ def fits_models(judge: Backend | None, embedder: Embedder | None) -> Fits:
 
 
 def fits_whole(scorer: Scorer, judge: Backend | None, embedder: Embedder | None = None) -> Fits:
-    """Whether a scorer that asks these models can show them an example whole. It always can if it needs no reference.
+    """Return a function that says whether a scorer can show these models an example whole.
 
-    `rag_zeval` knows its prompt, and so what its judge would refuse; of other prompts an estimate is made.
+    If the scorer needs no reference, it always can. `rag_zeval` knows its prompt, and so what its judge would refuse.
+    For other scorers this is an estimate.
     """
     if "reference" not in scorer.needs:
         return lambda _: True
@@ -46,10 +50,10 @@ def fits_whole(scorer: Scorer, judge: Backend | None, embedder: Embedder | None 
 
 
 class InPieces(Scorer):
-    """A scorer that is given each reference in the fewest pieces that fit, cut at sentence ends.
+    """Shows a scorer each reference in the fewest pieces that fit, cut at sentence ends.
 
-    An answer has no score where a piece gives none. `parts` of a row with several: "pieces", those of each; and
-    "best_piece", for each answer the place of the piece that its score is from.
+    An answer has no score if a piece gives it none. If there are several pieces, `parts` of the row holds "pieces", the
+    parts of each piece. It also holds "best_piece": for each answer, the index of the piece that its score is from.
     """
 
     def __init__(self, scorer: Scorer, fits: Fits):
@@ -66,7 +70,7 @@ class InPieces(Scorer):
         return self.identity if "pieces" in parts else self._scorer.identity_of(parts)
 
     def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
-        of_piece: dict[str, tuple[str, int]] = {}  # a piece's example, and its place there
+        of_piece: dict[str, tuple[str, int]] = {}  # by a piece's id: its example's id, and its index
         waiting: dict[str, list[Scored | None]] = {}
         asked: list[Example] = []
         for example in examples:
@@ -102,15 +106,15 @@ def _together(id_: str, found: Sequence[Scored]) -> Scored:
 
 
 def _best(scores: Sequence[Score]) -> int:
-    """Place of the largest of an answer's scores; of the first that is missing, if one is."""
+    """Return the index of the largest of an answer's scores, or of the first missing one if there is one."""
     values = [score.value for score in scores]
     return values.index(None) if None in values else max(range(len(values)), key=lambda at: values[at] or 0.0)
 
 
 def shown_whole(scored: Scored) -> Scored:
-    """What was judged in pieces, with the claims (or other parts) of each answer that its score was made of.
+    """Return what was judged in pieces with the claims (or other parts) of the piece that each answer's score is from.
 
-    Those of the piece that the score is from. There are none if a piece has none. Other rows stay as they are.
+    A part that some piece lacks is left out. What was judged whole is returned unchanged.
     """
     if "pieces" not in scored.parts:
         return scored
@@ -123,6 +127,6 @@ def shown_whole(scored: Scored) -> Scored:
 
 
 def _of_best(by_piece: Sequence[Any], best: Sequence[int | None], of_none: Any) -> list[Any]:
-    """For each answer, what its best piece has of it; pieces have no place for an answer that was not judged."""
+    """Return for each answer what its best piece says about it. Pieces do not list answers that were not judged."""
     judged = [at for at, piece in enumerate(best) if piece is not None]
     return [of_none if piece is None else by_piece[piece][judged.index(at)] for at, piece in enumerate(best)]

@@ -1,7 +1,7 @@
-"""Answers longer than a judge was taught to judge: they are judged in windows of sentences, and the claims are joined.
+"""Judges answers that are longer than a judge was trained for: in windows of sentences, whose claims are then joined.
 
-A small judge that has only seen answers of a few sentences loses itself in longer ones. Its card says how many
-sentences it can judge (`answer_sentences`). A window is shown to it as if it were the whole answer.
+A small judge that has only seen answers of a few sentences fails on longer ones. Its card says how many sentences it
+can judge (`answer_sentences`). A window is shown to it as if it were the whole answer.
 """
 
 import math
@@ -22,15 +22,15 @@ from rag_zeval.scorers.score import Score, Scored, Scorer, costs_together
 from rag_zeval.scorers.sentences import pieces, sentences_of
 from rag_zeval.scoring.in_pieces import Fits, InPieces, fits_whole, shown_whole
 
-PIECE = 150  # most words of a piece of the reference, where the reply about a sentence cannot be read
-WINDOWS = 8  # of an example with long answers, about: so many fewer examples are scored together as one group
+PIECE = 150  # most words of a piece of the reference, if the reply about a sentence cannot be read
+WINDOWS = 8  # of a typical example with long answers: groups have this many times fewer examples
 
 
 @dataclass(frozen=True)
 class Parts:
-    """How a judge is asked about examples of which some are too long for it.
+    """How a judge is asked about examples, some of which are too long for it.
 
-    fits: whether it can be shown an example whole. limit: how many sentences an answer may have, None for any number.
+    fits: whether it can be shown an example whole. limit: how many sentences an answer may have; None for any number.
     in_pieces, in_windows: how many of the `examples` have a reference or an answer that is too long.
     """
 
@@ -41,14 +41,14 @@ class Parts:
     in_windows: int
 
     def asked(self, scorer: Scorer) -> Scorer:
-        """The scorer, made to ask about these examples in pieces and in windows where that is needed."""
+        """Return the scorer, wrapped so that it asks in pieces and in windows if these examples need it."""
         asked = InPieces(scorer, self.fits) if self.in_pieces else scorer
         if self.limit is None:
             return asked
         return InWindows(asked, self.limit)
 
     def lines(self, metric: str, of: int) -> Iterator[str]:
-        """What to tell about so many examples, of which those looked at are some or all."""
+        """Yield what to tell the user about `of` examples, extrapolated from those that were looked at."""
         share = of / max(1, self.examples)
         if self.in_pieces:
             yield (
@@ -65,7 +65,7 @@ class Parts:
 def plan_parts(
     scorer: Scorer, examples: Iterable[Example], judge: Backend | None, embedder: Embedder | None = None
 ) -> Parts:
-    """How a scorer that asks these models (None: it asks none) is to be asked about these examples."""
+    """Return how a scorer is to ask these models about these examples. None: it asks no such model."""
     examples, fits, limit = list(examples), fits_whole(scorer, judge, embedder), _most_sentences(scorer, judge)
     in_pieces = in_windows = 0
     for example in filter(None, map(scorer.shown, examples)):
@@ -76,9 +76,9 @@ def plan_parts(
 
 
 def _most_sentences(scorer: Scorer, judge: Backend | None) -> int | None:
-    """How long the answers may be that this judge is shown, by its card; None if there is no limit.
+    """Return the most sentences that an answer shown to this judge may have, by its card; None if there is no limit.
 
-    Only `rag_zeval` has one: the judge was taught its prompt, and no other scorer's.
+    Only `rag_zeval` has a limit: the judge was trained with its prompt, and with no other scorer's.
     """
     if judge is None or not isinstance(scorer, RagZeval):
         return None
@@ -87,24 +87,27 @@ def _most_sentences(scorer: Scorer, judge: Backend | None) -> int | None:
 
 
 def answer_sentences(answer: str) -> list[str]:
-    """The sentences of an answer, in which a line ends a sentence. Those without a letter or a digit are left out."""
+    """Split an answer into sentences, also at line ends. Those without a letter or a digit are left out.
+
+    An answer without any other sentence is returned whole.
+    """
     found = [one for line in answer.splitlines() for one in sentences_of(line) if says_something(one)]
     return found or [answer]
 
 
-# Marks of Markdown: at the beginning of a line, but no sign of a number there; and around words, but not within them.
+# Markdown marks: at the beginning of a line (but not the sign of a number), and ** around words (but not within them).
 _MARKS = re.compile(r"^[ \t]*(?:[*+•-]|#{1,6})[ \t]+(?!\d)|(?<!\w)\*\*(?=\S)(.+?)(?<=\S)\*\*(?!\w)", re.MULTILINE)
 
 
 def without_marks(answer: str) -> str:
-    """The answer without marks of Markdown for lists, headings and bold words."""
+    """Return the answer without Markdown marks for lists, headings and bold words."""
     return _MARKS.sub(lambda match: match[1] or "", answer)
 
 
 def _shorter(reference: str) -> list[str]:
-    """A reference in pieces of at most PIECE words; one as short as that in halves.
+    """Cut a reference into pieces of at most PIECE words, or into halves if it is not longer than that.
 
-    There are no pieces of a reference that has half of PIECE's words or fewer, or a single sentence.
+    Returns no pieces for a reference that has PIECE / 2 words or fewer, or a single sentence.
     """
     words = len(reference.split())
     if words <= PIECE // 2:
@@ -115,9 +118,9 @@ def _shorter(reference: str) -> list[str]:
 
 
 class Window(NamedTuple):
-    """Sentences `start` to `end` (exclusive) of the answer in this place; the answer is None for all answers whole.
+    """Sentences `start` to `end` (exclusive) of the answer with this index; answer None stands for all answers, whole.
 
-    piece: the number of the piece of the reference that is shown with them, 0 for all of it.
+    piece: the number of the piece of the reference that is shown with them; 0 for the whole reference.
     """
 
     answer: int | None
@@ -130,19 +133,21 @@ ALL = Window(None)
 
 
 class InWindows(Scorer):
-    """A scorer of claims, such as `RagZeval`, that is shown answers of at most `limit` sentences.
+    """Shows a scorer of claims, such as `RagZeval`, answers of at most `limit` sentences.
 
-    An example whose answers are all that short is judged as it is. Otherwise each answer is judged alone in windows of
-    sentences, the short ones too: answers that are compared are judged in the same way. Answers that are judged alone
-    are shown without marks of Markdown, which such judges were not taught. A window whose reply cannot be read is asked
-    again in halves, down to a sentence; answers that were shown together are then asked again alone. A sentence that is
-    not read is asked about in pieces of the reference, and these are halved; the piece counts that gives the largest
-    score, as in `InPieces`. An answer has no score if a piece is not read even so: nothing is left out.
+    If an example has several answers and all are that short, they are judged together, unchanged. Otherwise each answer
+    is judged alone, in windows of sentences. This holds for short answers too, so that all are judged in the same way.
+    An answer that is judged alone is shown without Markdown marks, for which such judges were not trained.
 
-    The score is supported claims / claims of all windows. `parts` of a row judged in windows: "trajectory", with all
-    claims of each answer; "status" and "strict" as `RagZeval` has them, strict if all replies are; and "windows", for
-    each answer a list with the first and the last sentence of each window (counted from 1), its status, in how many
-    pieces the reference was shown if in more than one, and its reply if nobody could read it.
+    If a reply cannot be read, the judge is asked again about less. Answers that were shown together are asked about one
+    by one. A window is halved, down to one sentence. For one sentence the reference is cut into pieces, and these are
+    halved; the piece with the largest score counts, as in `InPieces`. If a reply still cannot be read, the answer has
+    no score: nothing is left out.
+
+    The score is supported claims / claims of all windows. `parts` of a row judged in windows holds "trajectory", with
+    all claims of each answer. "status" and "strict" are those of `RagZeval`; strict if all replies are. "windows" holds
+    a list for each answer. It says for each window the first and the last sentence (counted from 1) and the status. It
+    also has the number of pieces of the reference, if more than one, and the reply if it could not be read.
     """
 
     def __init__(self, scorer: Scorer, limit: int):
@@ -189,20 +194,20 @@ class InWindows(Scorer):
 
 
 class _LongExample:
-    """An example that is judged, and what has been read of it.
+    """An example that is being judged, and what has been read about it so far.
 
-    windows: what is asked first. All of them are to be taken; those that `take` returns too.
+    windows: what is asked first. Pass the reply about each of them to `take`, and about those that `take` returns.
     """
 
     def __init__(self, example: Example, limit: int):
         self.example, self._limit = example, limit
         self._answers = list(map(without_marks, example.answers))
         self._sentences = list(map(answer_sentences, self._answers))
-        self._references = [example.reference]  # and its pieces
+        self._references = [example.reference]  # later also its pieces
         self.is_long = max(map(len, self._sentences)) > limit
         self.windows = self._each_answer() if self.is_long or len(example.answers) == 1 else [ALL]
         self._waiting = len(self.windows)
-        self._read: dict[Window, Scored] = {}  # what is not asked again in parts
+        self._read: dict[Window, Scored] = {}  # by window; without those that were asked again in parts
         self._spent: list[Scored] = []
 
     def _each_answer(self) -> list[Window]:
@@ -213,11 +218,11 @@ class _LongExample:
         ]
 
     def shown(self) -> list[Example]:
-        """The examples that are asked about first."""
+        """Return the examples that are asked about first."""
         return [self.part(window) for window in self.windows]
 
     def part(self, window: Window) -> Example:
-        """The example that is asked about a window."""
+        """Return the example that shows the judge this window."""
         if window.answer is None:
             return replace(self.example, id=f"{self.example.id}#whole")
         answer, sentences = self._answers[window.answer], self._sentences[window.answer]
@@ -231,7 +236,7 @@ class _LongExample:
         return replace(part, reference=reference, chunks=(reference,))
 
     def take(self, window: Window, scored: Scored) -> list[Window]:
-        """Note what came of a window; returns what to ask instead, if its reply cannot be read."""
+        """Store the reply about a window. Return what to ask instead if it cannot be read, else nothing."""
         scored = shown_whole(scored)
         self._spent.append(scored)
         again = [] if not scored.final or scored.parts.get("trajectory") else self._instead(window)
@@ -241,7 +246,7 @@ class _LongExample:
         return again
 
     def _instead(self, window: Window) -> list[Window]:
-        """What to ask where nobody could read the reply about a window."""
+        """Return what to ask instead of a window whose reply could not be read."""
         size = window.end - window.start
         if window.answer is None:
             return self._each_answer()
@@ -271,7 +276,7 @@ class _LongExample:
         return Scored(self.example.id, scores, parts, **costs_together(self._spent))
 
     def _answer(self, place: int) -> tuple[Score, dict[str, Any] | None, list[dict[str, Any]]]:
-        """The score of an answer, its part of the trajectory (None if a window was not read), and its windows."""
+        """Return an answer's score, its part of the trajectory (None if a window is unreadable), and its windows."""
         own = sorted(window for window in self._read if window.answer == place)
         by_piece = [
             (*sentences, [self._read[window] for window in windows])
@@ -297,13 +302,13 @@ class _LongExample:
 
 
 def _best(by_piece: Sequence[Scored]) -> Scored:
-    """Of the pieces of the reference the first that was not read, or if all were, the one with the largest score."""
+    """Return the first piece of the reference whose reply could not be read, or else the one with the largest score."""
     unread = (scored for scored in by_piece if not scored.parts.get("trajectory"))
     return next(unread, None) or max(by_piece, key=lambda scored: (scored.values[0] is not None, scored.values[0]))
 
 
 def _told(start: int, end: int, by_piece: Sequence[Scored]) -> dict[str, Any]:
-    """What a row says about a window."""
+    """Return what a row says about a window."""
     counted = _best(by_piece)
     told: dict[str, Any] = {"sentences": [start + 1, end], "status": counted.scores[0].status}
     if (count := sum(len(scored.parts.get("pieces", (scored,))) for scored in by_piece)) > 1:
@@ -312,11 +317,11 @@ def _told(start: int, end: int, by_piece: Sequence[Scored]) -> dict[str, Any]:
 
 
 def _worst(statuses: Sequence[str]) -> str:
-    """The first status that is not that of a reply in the right format, or that one."""
+    """Return the first status other than that of a reply in the right format; that one if there is no other."""
     return next((status for status in statuses if status != STRICT), STRICT)
 
 
 def _cut(window: Window, size: int) -> list[Window]:
-    """A window in parts of at most so many sentences."""
+    """Split a window into parts of at most `size` sentences."""
     starts = range(window.start, window.end, size)
     return [Window(window.answer, start, min(start + size, window.end)) for start in starts]

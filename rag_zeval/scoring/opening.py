@@ -1,4 +1,4 @@
-"""Scorers opened by name, with the models that they ask."""
+"""Opens scorers by name, with the models that they ask."""
 
 import math
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ CHECKED_TEXTS: dict[str, type[Hhem] | type[CheckedSentences]] = {one.name: one f
 
 @dataclass(frozen=True)
 class Models:
-    """The models of a run, open already; None for those that no scorer of it asks. encoder: a folder of weights."""
+    """The open models of a run; None for those that none of its scorers asks. encoder: a folder of weights."""
 
     judge: Backend | None = None
     embedder: Embedder | None = None
@@ -30,8 +30,8 @@ class Models:
 class Asking:
     """How a judge is asked.
 
-    variant, structured, patterns: of the prompt and the replies of `rag_zeval` (see `RagZeval`). timeout: seconds after
-    which the other scorers ask nothing more about an answer.
+    variant, structured, patterns: settings of the prompt and the replies of `rag_zeval` (see `RagZeval`). timeout:
+    seconds after which the other scorers ask nothing more about an answer.
     """
 
     sampling: Sampling = field(default_factory=Sampling)
@@ -42,27 +42,27 @@ class Asking:
 
 
 def asks_judge(scorer: Named) -> bool:
-    """Whether a scorer asks a judge; `checked_claims` only reads what one has written."""
+    """Whether a scorer asks a judge. `checked_claims` does not: it only reads what a judge has written."""
     return scorer == JUDGE or shares_questions(scorer)
 
 
 def embeds(scorer: Named) -> bool:
-    """Whether a scorer asks a model of sentences."""
+    """Whether a scorer asks an embedding model."""
     measure = measure_of(scorer)
     return measure is not None and measure.embeds
 
 
 def shares_questions(scorer: Named) -> bool:
-    """Whether a scorer asks a judge what others of its family ask as well, so that a cache saves calls."""
+    """Whether a scorer asks a judge the same questions as others of its family, so that a cache saves calls."""
     measure = measure_of(scorer)
     return measure is not None and bool(measure.prompts)
 
 
 def open_scorer(name: Named, models: Models, asking: Asking) -> Scorer:
-    """The scorer of this name in the registry, or of a criteria file; `models` must hold those that it asks.
+    """Return the scorer with this name in the registry, or of a criteria file. `models` must hold those that it asks.
 
-    `checked_claims` is none of them: it is made of another scorer's rows. Raises InputError for a model that cannot be
-    used.
+    `checked_claims` cannot be opened here, because it is computed from another scorer's rows. Raises InputError for a
+    model that cannot be used.
 
         open_scorer("ragas_faithfulness", Models(judge=open_backend(spec)), Asking())
     """

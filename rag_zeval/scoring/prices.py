@@ -1,4 +1,4 @@
-"""What judging costs, by a price list that the user gives."""
+"""The prices of judges, from a price list that the user gives."""
 
 import math
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ PRICE_FIELDS: FieldTypes = {"prompt": (int, float), "completion": (int, float)}
 
 
 def read_prices(path: str | Path) -> dict[str, Price]:
-    """`{MODEL: {"prompt": 0.15, "completion": 0.6}}`, in dollars per million tokens.
+    """Read a file of prices in dollars per million tokens: `{MODEL: {"prompt": 0.15, "completion": 0.6}}`.
 
     Raises InputError naming file, model and field for anything else.
     """
@@ -31,7 +31,7 @@ def read_prices(path: str | Path) -> dict[str, Price]:
 
 
 def price_of(spec: str | None, prices: Mapping[str, Price]) -> Price | None:
-    """The price of the model that a spec names, by the name its endpoint knows or by the whole spec."""
+    """Return the price listed for a spec or for its model's name at the endpoint; None if neither is listed."""
     if spec is None:
         return None
     endpoint = check_spec(spec)
@@ -39,9 +39,9 @@ def price_of(spec: str | None, prices: Mapping[str, Price]) -> Price | None:
 
 
 def open_account(model: str | None, price: Price | None, max_cost: float | None) -> Account | None:
-    """Who pays for the calls to the judge; None without a limit in dollars.
+    """Return the account that pays for the calls to the judge; None without a limit in dollars.
 
-    Raises InputError for a limit that is no positive number, and for a model without a price or behind no endpoint.
+    Raises InputError if the limit is no positive number, or if the model has no price or is behind no endpoint.
     """
     if max_cost is None:
         return None

@@ -1,4 +1,4 @@
-"""Score examples into a file of rows: each row is written at once, and no example is scored twice."""
+"""Scores examples into a file of rows. Each row is written at once, and no example is scored twice."""
 
 import gc
 import threading
@@ -16,28 +16,28 @@ from rag_zeval.rows import RowWriter
 from rag_zeval.scorers.score import Scored, Scorer
 from rag_zeval.scoring.spending import Spending, spent_before
 
-COLLECT_LESS = 20  # the garbage collector runs so many times less often while rows are scored
+COLLECT_LESS = 20  # while rows are scored, the garbage collector runs this many times less often
 
 
 @dataclass(frozen=True)
 class Work:
-    """A scorer, and the examples that it is to score, by id and in order. label: what progress calls it."""
+    """A scorer, and the examples that it is to score, by id and in order. label: its name in the progress display."""
 
     label: str
     scorer: Scorer
     examples: Mapping[str, Example]
 
     def row_id(self, id_: str) -> str:
-        """The id of the row of an example."""
+        """Return the id of an example's row."""
         return id_
 
     def row(self, scored: Scored) -> Row:
-        """The row of what was scored."""
+        """Return the row of a scored example."""
         return scored.row()
 
 
 def rows_to_retry(failed: Collection[str], spending: Spending, budget: Budget | None) -> Collection[str]:
-    """Which failed rows to score again. If the budget is spent, none: `spending` then counts them as not judged."""
+    """Return the failed rows to score again. If the budget is spent, return none and count them as not judged."""
     if budget is not None and budget.is_spent:
         spending.unasked += len(failed)
         return ()
@@ -45,16 +45,16 @@ def rows_to_retry(failed: Collection[str], spending: Spending, budget: Budget | 
 
 
 def take_out(writer: RowWriter, ids: Collection[str]) -> None:
-    """Delete these rows from the file, so that they are scored again. What they cost stays in its SPENT row."""
+    """Delete these rows from the file, so that they are scored again. The file's SPENT row keeps their costs."""
     writer.settle([*ids, SPENT] if ids else (), spent_before(writer.done, ids) if ids else None)
 
 
 def score_rows(work: Work, writer: RowWriter, progress: Progress, spending: Spending) -> list[str]:
-    """Score the examples that the file has no row of. The ids of those of which an answer got no score.
+    """Score the examples that have no row in the file. Return the ids of those in which an answer got no score.
 
     If a scorer computes examples in groups, and a row of a group is missing, it computes the whole group again. So a
     run that was killed writes the same rows as one that was not. An example that was not judged because the budget was
-    spent gets a row only if something was paid for it; `spending` counts it.
+    spent gets a row only if something was paid for it. `spending` counts it in both cases.
     """
     done = writer.done
     missing = [id_ for id_ in work.examples if work.row_id(id_) not in done]
@@ -75,10 +75,10 @@ def score_rows(work: Work, writer: RowWriter, progress: Progress, spending: Spen
 
 
 class _Collector:
-    """The garbage collector, which by default runs after every few requests, and often searches all loaded modules.
+    """The garbage collector. By default it runs after every few requests, and often searches all loaded modules.
 
-    Its setting is the whole process's. Of runs that overlap, in several threads, the first changes it and the last
-    restores it.
+    Its setting applies to the whole process. If runs overlap in several threads, the first one changes it and the last
+    one restores it.
     """
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class _Collector:
         with self._lock:
             if not self._runs:
                 self._usual = gc.get_threshold()
-                gc.set_threshold(COLLECT_LESS * self._usual[0], *self._usual[1:])  # 0 stays 0: no collections at all
+                gc.set_threshold(COLLECT_LESS * self._usual[0], *self._usual[1:])  # 0, which means off, stays 0
             self._runs += 1
         try:
             yield

@@ -1,4 +1,4 @@
-"""What a run has spent over all its attempts, summed from its rows."""
+"""The spending of a run over all its attempts, summed from its rows."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Spending:
     unasked: int = 0
 
     def add(self, row: Row) -> None:
-        """Count a result row, or the row of what was spent before."""
+        """Count a result row, or the SPENT row."""
         calls, tokens = row.get("calls", 0), row.get("paid_tokens")
         self.calls += calls
         self.prompt_tokens += tokens[0] if tokens else 0
@@ -36,22 +36,22 @@ class Spending:
 
     @property
     def dollars(self) -> float | None:
-        """What the tokens cost; None without a price. `exactness` says whether that is a bound."""
+        """The cost of the tokens; None without a price. `exactness` says whether it is a bound."""
         return None if self.price is None else self.price.of(self.prompt_tokens, self.completion_tokens)
 
     @property
     def shown(self) -> str:
-        """The dollars as progress shows them; nothing without a price."""
+        """The dollars, formatted for the progress display; empty without a price."""
         return "" if self.dollars is None else f"${self.dollars:.4f}"
 
     @property
     def exactness(self) -> str:
-        """What to print before tokens and dollars: "at least " if some are unknown, "at most " if some are bounds."""
+        """The words before tokens and dollars: "at least " if some are unknown, "at most " if some are bounds."""
         return "at least " if self.untold else "at most " if self.bounded else ""
 
 
 def spent_before(rows: Mapping[str, Row], again: Iterable[str]) -> Row:
-    """The SPENT row that replaces the rows `again`: it keeps what they cost, added to the SPENT row of `rows`, if any.
+    """Return the SPENT row that replaces the rows `again`: their costs, added to those of the SPENT row of `rows`.
 
     `Scored.from_row` reads it as an example without answers.
     """

@@ -1,4 +1,4 @@
-"""Statuses of a run's answers or rows, counted for its reader: those that differ only in their numbers are one kind."""
+"""Counts the statuses of a run's answers or rows for display. Those that differ only in their numbers are one kind."""
 
 import re
 from collections import Counter
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class StatusKind(NamedTuple):
-    """Statuses that differ only in their numbers. first: the one that came first; same: how many are exactly it."""
+    """Statuses that differ only in their numbers. first: the one that came first. same: how many equal it exactly."""
 
     first: str
     same: int
@@ -15,9 +15,9 @@ class StatusKind(NamedTuple):
 
 
 def status_kinds(statuses: Mapping[str, int]) -> list[StatusKind]:
-    """The kinds of statuses, of which `statuses` says how many there are of each; the frequent kinds first.
+    """Return the kinds of statuses, the most frequent first. `statuses` holds the count of each status.
 
-    Kinds of the same size stay in the order in which they came.
+    Kinds of the same size keep the order in which they came.
     """
     kinds: dict[str, Counter[str]] = {}
     for status, count in statuses.items():

@@ -1,4 +1,4 @@
-"""The summary of a run: a column for each metric and system, also by slice; what it cost, and what failed."""
+"""The summary of a run: scores for each metric and system, also by slice, and the run's costs and failures."""
 
 import statistics
 from collections import Counter, defaultdict
@@ -13,7 +13,7 @@ from rag_zeval.scoring.spending import Spending
 from rag_zeval.scoring.statuses import status_kinds
 from rag_zeval.statistics.bootstrap import mean_interval
 
-STATUSES_SHOWN = 12  # a reason may quote its reply, and so be one of many
+STATUSES_SHOWN = 12  # failures may quote their replies, so there may be very many
 Answer = tuple[str, int, float | None]  # its case, trial and score
 
 
@@ -21,9 +21,9 @@ Answer = tuple[str, int, float | None]  # its case, trial and score
 class Column:
     """The answers of one system, scored by one metric: all of them, or those of a slice.
 
-    answers: how many there are over all trials. scores: those that there are; a missing score never counts as a number.
-    ci: 95% percentile bootstrap interval of the mean over cases; None with fewer than two scored cases. trial_sd:
-    standard deviation of the trials' means; None for one trial.
+    answers: their number over all trials. scores: without the missing ones, which never count as a number. ci: 95%
+    percentile bootstrap interval of the mean over cases; None with fewer than two scored cases. trial_sd: standard
+    deviation of the trials' means; None for one trial.
     """
 
     metric: str
@@ -46,7 +46,11 @@ class Column:
 
 @dataclass(frozen=True)
 class Summary:
-    """columns: one for each metric and system; slices: the same by slice, the worst first; cached: cache hits."""
+    """The scores and statuses of result rows.
+
+    columns: one for each metric and system. slices: the same by slice, the worst first; empty if there is only one
+    slice. cached: cache hits. statuses: rows by kind of status.
+    """
 
     rows: int
     columns: tuple[Column, ...]
@@ -83,12 +87,12 @@ def _column(metric: str, system: str, slice_tag: str | None, answers: Iterable[A
 
 
 def slice_of(row: Row) -> str:
-    """The slice that a result row belongs to."""
+    """Return the slice that a result row belongs to."""
     return NO_SLICE if row["slice_tag"] is None else str(row["slice_tag"])
 
 
 def summarize(rows: Iterable[Row]) -> Summary:
-    """The summary of result rows. It iterates over them once and keeps none."""
+    """Summarize result rows. It iterates over them once and keeps none."""
     whole: dict[tuple[str, str], list[Answer]] = defaultdict(list)
     sliced: dict[tuple[str, str, str], list[Answer]] = defaultdict(list)
     statuses: Counter[str] = Counter()
@@ -109,7 +113,7 @@ def summarize(rows: Iterable[Row]) -> Summary:
 
 
 def columns_of(judged: Iterable[Judged]) -> list[Column]:
-    """A column for each metric and system of answers whose scores are means over trials."""
+    """Return a column for each metric and system of answers whose scores are means over trials."""
     whole: dict[tuple[str, str], list[Answer]] = defaultdict(list)
     for one in judged:
         whole[one.metric, one.system].append((one.case, 0, one.score))
@@ -117,7 +121,7 @@ def columns_of(judged: Iterable[Judged]) -> list[Column]:
 
 
 def _counts(statuses: Mapping[str, int]) -> dict[str, int]:
-    """Rows by status: those with a score first, then failures, the frequent first; one for each kind of statuses."""
+    """Count rows by kind of status: those with a score first, then failures, the frequent first."""
     counts: dict[str, int] = {}
     for kind in sorted(status_kinds(statuses), key=lambda kind: kind.first.startswith("failed")):
         others = kind.total - kind.same
@@ -126,14 +130,14 @@ def _counts(statuses: Mapping[str, int]) -> dict[str, int]:
 
 
 def frequent_statuses(summary: Summary) -> list[tuple[str, int]]:
-    """`(status, rows)` of the most frequent statuses, and last the number of all other rows."""
+    """Return `(status, rows)` for the most frequent statuses, and last the number of all other rows."""
     counts = list(summary.statuses.items())
     rest = sum(count for _, count in counts[STATUSES_SHOWN:])
     return [*counts[:STATUSES_SHOWN], *([("with other failures", rest)] if rest else [])]
 
 
 def column_cells(column: Column) -> list[str]:
-    """The cells of a table: mean, 95% interval, and how many answers have a score."""
+    """Return the cells of a table: mean, 95% interval, and how many answers have a score."""
     return [
         "none" if column.mean is None else f"{column.mean:.3f}",
         "none" if column.ci is None else f"{column.ci[0]:.3f} to {column.ci[1]:.3f}",
@@ -147,7 +151,7 @@ def passes(metric: str, score: float, threshold: float) -> bool:
 
 
 def passing_cell(column: Column, thresholds: Mapping[str, float]) -> str:
-    """How many of the scored answers pass their metric's threshold; empty for a metric without one."""
+    """Return how many of the scored answers pass their metric's threshold; empty for a metric without one."""
     if not column.scores or column.metric not in thresholds:
         return ""
     threshold = thresholds[column.metric]
@@ -156,7 +160,7 @@ def passing_cell(column: Column, thresholds: Mapping[str, float]) -> str:
 
 
 def cost_lines(summary: Summary, spending: Spending) -> list[tuple[str, str]]:
-    """`(name, value)`: how many rows have each status, and what all attempts cost together."""
+    """Return `(name, value)` lines: how many rows have each status, and what all attempts cost together."""
     lines = [("rows", str(summary.rows))]
     lines += [(f"rows {status}", str(count)) for status, count in frequent_statuses(summary)]
     lines.append(("calls", f"{spending.calls}" + (f" ({summary.cached} from the cache)" if summary.cached else "")))

@@ -1,1 +1,1 @@
-"""What the stages of the checkout share and the judge does not need."""
+"""Code that the stages of the pipeline share and the judge does not need."""

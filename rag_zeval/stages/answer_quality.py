@@ -1,7 +1,7 @@
-"""Answers that a judge should not be shown: those no honest judge can rank, and those with nothing to judge.
+"""Finds answers that a judge should not be shown: no honest judge can rank them, or they hold nothing to judge.
 
-One definition, for what `synthesize` reports and for what `train` leaves out. And whether an answer has a gold answer
-in it, as the evaluation of open-domain question answering has it.
+`synthesize` reports these answers and `train` leaves them out, both by this definition. The module also checks whether
+an answer contains a gold answer, as is usual in open-domain question answering.
 """
 
 import re
@@ -16,17 +16,17 @@ from rag_zeval.judge.evidence import ReferenceIndex
 from rag_zeval.judge.scoring import same_words
 
 GRAM = 4
-# Why an answer is flagged, or two answers together. Of several reasons the first in this order counts.
+# Why an answer, or a pair of answers, is flagged. If there are several reasons, the first in this order counts.
 Reason = Literal["empty", "identical", "near_identical", "repetition", "passage", "unfinished"]
 REASONS: tuple[Reason, ...] = get_args(Reason)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans(dict.fromkeys(string.punctuation, " "))
-Flags = dict[tuple[float, ...], Reason]  # (alpha,) of an answer, or (larger, smaller alpha) of two
+Flags = dict[tuple[float, ...], Reason]  # keys: (alpha,) of an answer, or (larger alpha, smaller alpha) of a pair
 
 
 @dataclass(frozen=True)
 class AnswerFilter:
-    """What is flagged, beside empty answers. A number is the value from which on a measure flags, in (0, 1]."""
+    """What is flagged besides empty answers. A number, in (0, 1], is the lowest value that is flagged; None is off."""
 
     identical: bool = True
     near_identical: float | None = None
@@ -36,9 +36,9 @@ class AnswerFilter:
 
 
 def similarity(first: str, second: str) -> float:
-    """How much of two answers is the same words in the same order, in [0, 1]; 1 exactly if all of it is.
+    """Return how similar two answers are, in [0, 1]; 1 exactly if they have the same words in the same order.
 
-    ROUGE-L's F1 (Lin 2004) on the words as they stand: 2 x longest common subsequence / words of both.
+    This is ROUGE-L's F1 (Lin 2004) on unchanged words: 2 x longest common subsequence / words of both.
     """
     words, others = first.split(), second.split()
     total = len(words) + len(others)
@@ -46,10 +46,10 @@ def similarity(first: str, second: str) -> float:
 
 
 def common_subsequence(words: Sequence[str], others: Sequence[str]) -> int:
-    """Length of the longest common subsequence, a row of the table in one number (Hyyrö 2004).
+    """Return the length of the longest common subsequence. One integer holds a row of the table (Hyyrö 2004).
 
-    rouge-score fills the table cell by cell, some 90 times slower on 180 words; difflib is cubic on text that loops,
-    which is what the lowest alphas give.
+    rouge-score fills the table cell by cell, which is about 90 times slower on 180 words. difflib takes cubic time on
+    repetitive text, which the lowest alphas give.
     """
     places: dict[str, int] = {}
     for at, word in enumerate(words):
@@ -62,9 +62,9 @@ def common_subsequence(words: Sequence[str], others: Sequence[str]) -> int:
 
 
 def repetition(text: str) -> float | None:
-    """Share of the text's runs of four words that stood in it before, in [0, 1); None under four words.
+    """Return the share of the text's runs of four words that repeat an earlier run, in [0, 1); None under four words.
 
-    seq-rep-4 of Welleck et al. 2020, on words.
+    This is seq-rep-4 of Welleck et al. 2020, on words.
     """
     words = text.split()
     grams = [tuple(words[at : at + GRAM]) for at in range(len(words) - GRAM + 1)]
@@ -72,7 +72,7 @@ def repetition(text: str) -> float | None:
 
 
 def copied_share(answer: str, passage: str) -> float:
-    """Share of the passage's words that stand in the answer in one run, in [0, 1]; 1: the answer holds all of it."""
+    """Return the share of the passage's words that the answer copies in one run, in [0, 1]; 1 if it copies all."""
     words = passage.split()
     return ReferenceIndex(answer.split()).longest_common_span(words) / len(words) if words else 0.0
 
@@ -80,7 +80,10 @@ def copied_share(answer: str, passage: str) -> float:
 def find_flags(
     answers: Mapping[float, str], passage: str, unfinished: Collection[float], limits: AnswerFilter
 ) -> Flags:
-    """The flagged answers of a question, and its flagged pairs of answers; `unfinished` holds the alphas cut off."""
+    """Return the flagged answers and pairs of answers of a question.
+
+    answers: by alpha. unfinished: the alphas whose answers were cut off.
+    """
     ordered = sorted(answers.items(), reverse=True)
     flags: Flags = {}
     for alpha, text in ordered:
@@ -111,14 +114,15 @@ def _flag_pair(first: str, second: str, limits: AnswerFilter) -> Reason | None:
 
 
 def may_be_shown(alphas: Collection[float], flags: Flags) -> bool:
-    """Whether none of these answers is flagged, nor any two of them together."""
+    """Whether none of the answers with these alphas is flagged, alone or as a pair."""
     return not any(set(flagged) <= set(alphas) for flagged in flags)
 
 
 def blocking_reason(flags: Flags, alphas: Collection[float], k: int) -> Reason | None:
-    """Why no k answers may be shown together: the first of REASONS that, with those before it, leaves none.
+    """Return why no k answers may be shown together; None if some k may.
 
-    None if some k may be shown. `alphas` are all the question has.
+    It is the first of REASONS that, together with those before it, excludes every choice of k. alphas: all that the
+    question has.
     """
     for last, reason in enumerate(REASONS):
         so_far = {flagged: why for flagged, why in flags.items() if REASONS.index(why) <= last}
@@ -128,7 +132,7 @@ def blocking_reason(flags: Flags, alphas: Collection[float], k: int) -> Reason |
 
 
 def count_flags(questions: Iterable[Flags]) -> dict[str, dict[str, int]]:
-    """`{"0": {"empty": 2}, "0 / -0.5": {"identical": 31}}`: flagged answers by alpha, and pairs of them, by reason."""
+    """Count flagged answers and pairs by alpha and reason: `{"0": {"empty": 2}, "0 / -0.5": {"identical": 31}}`."""
     counts: dict[tuple[float, ...], Counter[str]] = {}
     for flags in questions:
         for flagged, reason in flags.items():
@@ -138,14 +142,14 @@ def count_flags(questions: Iterable[Flags]) -> dict[str, dict[str, int]]:
 
 
 def answer_words(text: str) -> list[str]:
-    """Words in lower case, without articles and punctuation (the normalisation of SQuAD's evaluation script).
+    """Return the words in lower case, without articles and punctuation, like SQuAD's evaluation script.
 
-    A mark becomes a space here, where the script takes it away: "well-known" is two words.
+    One difference: a punctuation mark becomes a space here, and the script deletes it. So "well-known" is two words.
     """
     return _ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split()
 
 
 def contains_answer(text: str, gold_answers: Sequence[str]) -> bool:
-    """Whether a text contains one of the gold answers, word for word; a gold answer without words is never found."""
+    """Whether a text contains one of the gold answers word for word. A gold answer without words is never found."""
     words = f" {' '.join(answer_words(text))} "
     return any(f" {' '.join(gold)} " in words for gold in map(answer_words, gold_answers) if gold)

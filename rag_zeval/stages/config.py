@@ -1,8 +1,7 @@
 """Stage configuration: `configs/<stage>.yaml`, then the profile's section for that stage, then `key=value` words.
 
-A profile may name another under `extends`, whose sections it then changes.
-
-And typed settings made of it: a `Section`, checked by `check_settings`; and what a run's files keep of it: `stored`.
+A profile may name another one under `extends`, and change its sections. `check_settings` turns the configuration into
+typed settings, a `Section`. `stored` gives what a run's files keep of it.
 """
 
 import re
@@ -27,25 +26,25 @@ CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 HELP = ("-h", "--help")
 Text = Annotated[str, Field(min_length=1)]
 Share = Annotated[float, Field(gt=0, le=1)]
-FREE = "verl"  # the subtree that is verl's own: the train stage checks its keys against verl's schema
+FREE = "verl"  # the subtree of verl's own keys: the train stage checks them against verl's schema
 NOTHING, OTHER_KEY = r"(?!)", r"\$\{[\w.]+\}"
-# The one environment variable that configuration may read, and in files of ours alone: the folder of the public data.
+# The only environment variable that the configuration may read, and only in our files: the folder of the public data.
 DATA = r"\$\{oc\.env:RAG_ZEVAL_DATA(?:,[^${}\\]*)?\}"
 
 
 class Section(BaseModel):
-    """A part of the configuration, whose file explains its keys. Values are not coerced: `"1"` is no number."""
+    """A part of the configuration. Its file explains the keys. Values are not coerced: `"1"` is not a number."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
 
 def load_config(stage: str, argv: Sequence[str], configs: Path = CONFIGS) -> DictConfig:
-    """The configuration of one stage.
+    """Return the configuration of one stage.
 
     `argv` holds words like `profile=nano` or `alphas=[0,-1]`. `--help` prints the stage's file with its comments and
-    what the profile changes in it, and exits. Raises InputError, with the nearest known name, for a key or a profile
-    that does not exist, and for a value of the wrong kind or that refers to something other than another key (or, in
-    a file, to RAG_ZEVAL_DATA): no word can bring the value of an environment variable into what a run writes.
+    the profile's changes, and exits. Raises InputError, with the nearest known name, for an unknown key or profile. It
+    is also raised for a value of the wrong kind, and for a value that refers to something other than another key. A
+    file may also refer to RAG_ZEVAL_DATA. So no word can bring an environment variable's value into what a run writes.
     """
     path = configs / f"{stage}.yaml"
     words = _parse_words([word for word in argv if word not in HELP])
@@ -74,14 +73,14 @@ def load_config(stage: str, argv: Sequence[str], configs: Path = CONFIGS) -> Dic
         resolved = OmegaConf.to_container(config, resolve=True)
     except OmegaConfBaseException as error:
         raise InputError(f"configuration: {' '.join(str(error).split())}") from error
-    _check_references("configuration", resolved, NOTHING)  # made of pieces, it would count where this is read again
+    _check_references("configuration", resolved, NOTHING)  # one made of pieces would be resolved at the next reading
     return config
 
 
 def stored(config: DictConfig) -> dict[str, Any]:
-    """The configuration as a run's files keep it: what it takes from the environment stays as it is written.
+    """Return the configuration as a run's files keep it. References to the environment are not resolved.
 
-    References to other keys have their value, so that two runs can be compared and a file can be read by itself.
+    References to other keys are resolved, so that two runs can be compared and a file can be read by itself.
     """
     written = OmegaConf.create(_as_written(OmegaConf.to_container(config)))
     kept: dict[str, Any] = OmegaConf.to_container(written, resolve=True)  # type: ignore[assignment]
@@ -106,7 +105,7 @@ def _check_references(source: str, values: Any, known: str) -> None:
 
 
 def _texts(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """The dotted key and the text of each text, those in lists among them."""
+    """Yield `(dotted key, text)` for each text, also in lists."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
             yield from _texts(inner, f"{key}.{name}" if key else str(name))
@@ -151,7 +150,7 @@ def _load_yaml(path: Path) -> DictConfig:
     return loaded
 
 
-@cache  # a plan of many runs reads the same few files for each, and reading YAML is slow
+@cache  # a plan of many runs reads the same few files again and again, and YAML is slow to read
 def _parsed(text: str) -> Any:
     return OmegaConf.load(StringIO(text))
 
@@ -164,7 +163,7 @@ def _check_keys(source: str, config: DictConfig, layer: DictConfig) -> None:
 
 
 def key_paths(config: Any, prefix: str = "") -> Iterator[str]:
-    """Dotted names of all keys, inner ones included: `a`, `a.b`, ..."""
+    """Yield the dotted names of all keys, inner ones included: `a`, `a.b`, ..."""
     for key in config:
         yield f"{prefix}{key}"
         child = config._get_node(key) if isinstance(config, DictConfig) else config[key]
@@ -173,10 +172,10 @@ def key_paths(config: Any, prefix: str = "") -> Iterator[str]:
 
 
 def check_settings(kind: type[Settings], values: Mapping[str, Any]) -> Settings:
-    """The settings of a kind; values of other keys are left alone.
+    """Return the settings of this kind. Keys that the kind does not name are ignored.
 
-    Raises InputError for the first value that does not fit: its key, what it must be, and what it is. A field's
-    description ends the sentence "must be ..."; without one, pydantic says what is wrong.
+    Raises InputError for the first value that does not fit. It names the key, what the value must be and what it is. A
+    field's description ends the sentence "must be ..."; without one, pydantic says what is wrong.
 
     >>> check_settings(BenchSettings, load_config("bench", ["bootstrap.draws=0"]))
     InputError: bootstrap.draws: must be a whole number from 1 to 1,000,000, found 0

@@ -1,4 +1,4 @@
-"""How much memory a stage takes: of all its processes, ray's and vLLM's too, what they share counted once."""
+"""Measures the memory of a stage: of all its processes, also ray's and vLLM's, with shared memory counted once."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,11 +6,11 @@ from threading import Event, Thread
 
 import psutil
 
-SECONDS = 1.0  # between two looks
+SECONDS = 1.0  # between two measurements
 
 
 class Memory:
-    """Bytes that the system could give at the start, and the fewest since."""
+    """The system's available memory in bytes: at the start, and the least since then."""
 
     def __init__(self) -> None:
         self.before: int = psutil.virtual_memory().available
@@ -21,13 +21,13 @@ class Memory:
 
     @property
     def taken(self) -> float:
-        """GiB that the system had less than at the start, at most."""
+        """The largest decrease of available memory since the start, in GiB."""
         return (self.before - self.least) / 2**30
 
 
 @contextmanager
 def watched() -> Iterator[Memory]:
-    """Watch the memory until the block ends; what other programs take counts too."""
+    """Watch the memory until the block ends. What other programs take counts too."""
     memory, ended = Memory(), Event()
 
     def watch() -> None:

@@ -1,6 +1,6 @@
-"""Long processes that a stage starts: output in a log, a limit in time, and nothing of them left at the end.
+"""Runs long processes for a stage: with a log, a time limit, and no process left over at the end.
 
-However the caller ends (well, by an error, Ctrl-C or SIGTERM, and on Linux by SIGKILL), its processes end too.
+However the caller ends (normally, by an error, Ctrl-C or SIGTERM, and on Linux by SIGKILL), its processes end too.
 """
 
 import ctypes
@@ -17,11 +17,11 @@ from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
 POLL_SECONDS = 0.1
-GRACE_SECONDS = 60.0  # from SIGTERM to SIGKILL: a training stops its ray first
+GRACE_SECONDS = 60.0  # between SIGTERM and SIGKILL: a training run needs time to stop its ray
 
 
 def python_module(*words: object) -> list[str]:
-    """The command `python -m WORDS`, in this environment."""
+    """Return the command `python -m WORDS` for this environment."""
     return [sys.executable, "-m", *map(str, words)]
 
 
@@ -33,9 +33,9 @@ def started(
     cwd: Path | None = None,
     append: bool = False,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """The process, its output in `log`; afterwards nothing of its process group is left.
+    """Start a process with its output in `log`, and yield it. Its whole process group is ended after the block.
 
-    env: all its variables, by default those of this process. append: keep what the log holds.
+    env: all its environment variables; by default those of this process. append: keep what the log holds.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "ab" if append else "wb") as output:
@@ -81,10 +81,10 @@ def run(
         deadline = time.monotonic() + seconds
         ended, line = False, ""
         while not ended:
-            ended = process.poll() is not None  # asked first: what was written before the end is then read
+            ended = process.poll() is not None  # before reading, so that the last output is read too
             for part in output:
                 line += part
-                if line.endswith("\n") or ended:  # else the rest of it is still to come
+                if line.endswith("\n") or ended:  # otherwise the rest of the line is not there yet
                     show(line.rstrip())
                     line = ""
             if not ended and (time.monotonic() > deadline or (stop and stop.is_set())):
@@ -96,7 +96,7 @@ def run(
 
 
 def die_with_parent() -> Callable[[], object] | None:
-    """For a child: Linux kills it when this process is killed, so that a SIGKILL leaves none behind. None elsewhere."""
+    """Return a `preexec_fn` that lets Linux kill the child when this process ends, even by SIGKILL. None elsewhere."""
     if not sys.platform.startswith("linux"):
         return None
     prctl = ctypes.CDLL(None).prctl
@@ -104,7 +104,7 @@ def die_with_parent() -> Callable[[], object] | None:
 
 
 def last_lines(log: Path, count: int) -> list[str]:
-    """The last lines of a file that are not empty; none if there is no file."""
+    """Return the last `count` lines of a file that are not blank; none if there is no file."""
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     return [line.rstrip() for line in text.splitlines() if line.strip()][-count:]
 

@@ -1,4 +1,4 @@
-"""Where a ray of a run's own keeps its sockets and logs: outside the run's folder, and gone with the run."""
+"""The folder for the sockets and logs of a run's own ray: outside the run's folder, and removed with the run."""
 
 import shutil
 import tempfile
@@ -7,14 +7,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PREFIX = "rz_"
-NOTE = "ray_tmp"  # in the run's folder: where ray's is
+NOTE = "ray_tmp"  # the file in the run's folder that holds the path of ray's folder
 
 
 @contextmanager
 def ray_folder(out_dir: Path) -> Iterator[Path]:
-    """A fresh folder for ray's sockets and logs, removed afterwards; so is one that a killed attempt left behind.
+    """Create a folder for ray's sockets and logs, and remove it afterwards. Also remove one that a killed attempt left.
 
-    It is in the system's temporary folder: a unix socket's path has 107 bytes at most, and `out_dir` may be long.
+    It is in the system's temporary folder, because a unix socket's path has at most 107 bytes, and `out_dir` may be
+    long.
     """
     remove_ray_folder(out_dir)
     base = tempfile.gettempdir()
@@ -27,9 +28,9 @@ def ray_folder(out_dir: Path) -> Iterator[Path]:
 
 
 def remove_ray_folder(out_dir: Path) -> None:
-    """Remove the folder of a run's last attempt, if it left one.
+    """Remove the ray folder of a run's last attempt, if it left one.
 
-    Where a ray that could not start still writes there it stays noted, for the next attempt to remove.
+    If a ray that failed to start still writes there, the folder's path stays noted, and the next attempt removes it.
     """
     note = out_dir / NOTE
     if note.exists():

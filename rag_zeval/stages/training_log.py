@@ -1,4 +1,4 @@
-"""The log of a training run: one file per attempt as verl writes it, merged so that each step stands once."""
+"""The log of a training run. verl writes one file per attempt; they are merged so that no step is duplicated."""
 
 import json
 from collections.abc import Iterable
@@ -12,9 +12,10 @@ VALIDATION = "val-core/rag_zeval/reward/mean@1"  # mean reward of the validation
 
 
 def read_run(run: Path) -> Steps:
-    """All steps logged so far in a run's folder: of its attempts, or, where only that was kept, of `metrics.jsonl`.
+    """Return all steps logged so far in a run's folder.
 
-    Raises InputError if neither is there, and for a line that is no step.
+    They come from the files of its attempts or, if only that was kept, from `metrics.jsonl`. Raises InputError if
+    neither exists, and for a line that is no step.
     """
     paths = attempt_files(run / "metrics") or [path for path in [run / "metrics.jsonl"] if path.is_file()]
     if not paths:
@@ -23,12 +24,12 @@ def read_run(run: Path) -> Steps:
 
 
 def attempt_files(folder: Path) -> list[Path]:
-    """`attempt-1.jsonl`, `attempt-2.jsonl`, ... in that order."""
+    """Return the paths of `attempt-1.jsonl`, `attempt-2.jsonl`, ... in that order."""
     return sorted(folder.glob("attempt-*.jsonl"), key=lambda path: int(path.stem.split("-")[1]))
 
 
 def read_attempt(path: Path) -> list[tuple[int, dict[str, float]]]:
-    """`(step, metrics)` lines of one file; a last line torn by a kill is left out.
+    """Return `(step, metrics)` for each line of a file; none if it does not exist. A line torn by a kill is left out.
 
     Raises InputError, naming file and line, for a whole line that is no step.
     """
@@ -39,7 +40,7 @@ def read_attempt(path: Path) -> list[tuple[int, dict[str, float]]]:
 
 
 def merge(paths: Iterable[Path]) -> Steps:
-    """All attempts together: a step done again replaces what the attempt before it wrote for it."""
+    """Merge all attempts. Each attempt replaces what earlier ones logged from its own first step on."""
     steps: Steps = {}
     for path in paths:
         seen: Steps = {}
@@ -55,7 +56,7 @@ def write_merged(path: Path, steps: Steps) -> None:
 
 
 def logged_through(steps: Steps) -> int:
-    """The last step N with all of 1..N there (validation before training is step 0 and does not count)."""
+    """Return the last step N such that all of 1..N are logged. Step 0, validation before training, does not count."""
     last = 0
     while last + 1 in steps:
         last += 1
@@ -63,12 +64,12 @@ def logged_through(steps: Steps) -> int:
 
 
 def validation_rewards(steps: Steps) -> dict[int, float]:
-    """The validation reward of each step that has one (0: the base, before training)."""
+    """Return the validation reward of each step that has one. Step 0 is the base, before training."""
     return {step: data[VALIDATION] for step, data in steps.items() if data.get(VALIDATION) is not None}
 
 
 def best_step(steps: Steps) -> int:
-    """The training step of the highest validation reward, the earlier of equals; 0 if none was validated."""
+    """Return the training step with the highest validation reward, the earliest of equals; 0 if none was validated."""
     rewards, through = validation_rewards(steps), logged_through(steps)
     trained = [step for step in rewards if 0 < step <= through]
     return max(trained, key=lambda step: (rewards[step], -step), default=0)

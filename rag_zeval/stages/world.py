@@ -1,8 +1,8 @@
 """The nano world: generated people with facts, passages, questions and answers whose true support is known.
 
-Two kinds of people. The nano base *remembers* a first group (their facts were in its training), so context-aware
-decoding can drift from a passage to memory. Everyone else is *new*. Both groups are split into train, dev and test
-people, disjoint by construction. Everything follows from seeds; nothing here is learned.
+There are two groups of people. The nano base *remembers* the first one (their facts were in its training), so
+context-aware decoding can drift from a passage to memory. Everyone else is *new*. Both groups are split into train, dev
+and test people, disjoint by construction. Everything is derived from seeds; nothing here is learned.
 """
 
 import random
@@ -50,7 +50,7 @@ FIRST_NAMES, LAST_NAMES, CITIES, COLLEGES, PRIZES, SPOUSES = (
 
 @dataclass(frozen=True)
 class Attribute:
-    """One kind of fact: its values, how an answer or claim states it, and how a passage does (10 words or more)."""
+    """One kind of fact: its values, how a claim states it, and how a passage states it (10 or more words)."""
 
     values: Sequence[str]
     claim: str
@@ -73,7 +73,7 @@ KEYS = list(ATTRIBUTES)
 
 
 def _pattern(template: str) -> re.Pattern[str]:
-    """What `template` gives for any name (of one or two words), value and adjective."""
+    """Return a pattern for the sentences of `template`, with any name (of one or two words), value and adjective."""
     parts = {r"\{n\}": r"(?P<name>\w+(?: \w+)?)", r"\{v\}": r"(?P<value>\w+)", r"\{a\}": r"\w+"}
     text = re.escape(template[:-1])
     for mark, part in parts.items():
@@ -87,7 +87,7 @@ _PASSAGE_PATTERNS = {key: _pattern(a.passage) for key, a in ATTRIBUTES.items()}
 
 @cache
 def _people() -> dict[str, dict[str, list[str]]]:
-    """`{"remembered" | "new": {split: names}}`: every first and last name combined, shuffled once and dealt out."""
+    """Return `{"remembered" | "new": {split: names}}`: all pairs of first and last name, shuffled once and divided."""
     names = [f"{first} {last}" for first in FIRST_NAMES for last in LAST_NAMES]
     random.Random(7).shuffle(names)
     shared = len(names) - sum(REMEMBERED.values())
@@ -97,25 +97,25 @@ def _people() -> dict[str, dict[str, list[str]]]:
 
 
 def remembered_people(split: str) -> list[str]:
-    """Names of the people of a split ("train", "dev", "test") whose facts the nano base was taught."""
+    """Return the names of a split ("train", "dev", "test") whose facts the nano base was taught."""
     return _people()["remembered"][split]
 
 
 def new_people(split: str) -> list[str]:
-    """Names of a split that the nano base was taught nothing about."""
+    """Return the names of a split that the nano base was taught nothing about."""
     return _people()["new"][split]
 
 
 @cache
 def memory(person: str) -> Facts:
-    """What the nano base was taught about a remembered person: a value for each attribute."""
+    """Return what the nano base was taught about a remembered person: a value for each attribute."""
     rng = random.Random(f"memory {person}")
     return {key: rng.choice(attribute.values) for key, attribute in ATTRIBUTES.items()}
 
 
 @dataclass(frozen=True)
 class WorldQuestion:
-    """A question with its passage, and the truth: `facts` holds every attribute, `sentences` those in the passage."""
+    """A question with its passage and the truth. `facts` holds every attribute; `sentences`, those in the passage."""
 
     id: str
     person: str
@@ -128,7 +128,7 @@ class WorldQuestion:
 
 @dataclass(frozen=True)
 class RankedExample:
-    """Candidates for one question whose true supports, in [0, 1], all differ; in random order."""
+    """Candidates for one question, in random order. Their true supports, in [0, 1], all differ."""
 
     id: str
     question: WorldQuestion
@@ -137,14 +137,14 @@ class RankedExample:
 
 
 def other_value(key: str, value: str, rng: random.Random) -> str:
-    """A value of attribute `key` that is not `value`."""
+    """Draw a value of attribute `key` other than `value`."""
     return rng.choice([v for v in ATTRIBUTES[key].values if v != value])
 
 
 def ask(
     id_: str, person: str, rng: random.Random, *, remembered: bool, contradict: float = 0.6, asked: int = FACTS_ASKED
 ) -> WorldQuestion:
-    """A question about `asked` facts (2 to 6) of a person, and a passage of PASSAGE_FACTS sentences that answers it.
+    """Make a question about `asked` facts (2 to 6) of a person, and a passage of PASSAGE_FACTS sentences with answers.
 
     For a remembered person each fact of the passage contradicts memory with probability `contradict`.
     """
@@ -162,48 +162,48 @@ def ask(
 
 
 def questions(split: str, n: int, seed: int) -> list[WorldQuestion]:
-    """`n` questions about remembered people of a split, each with an id that names split, seed and place."""
+    """Make `n` questions about remembered people of a split. Each id names split, seed and place in the list."""
     rng = random.Random(f"questions {split} {seed}")
     people = remembered_people(split)
     return [ask(f"nano-{split}-{seed}-{i}", rng.choice(people), rng, remembered=True) for i in range(n)]
 
 
 def find_question(id_: str) -> WorldQuestion:
-    """The question that `questions` gave this id. Raises ValueError for an id of another form."""
+    """Return the question to which `questions` gave this id. Raises ValueError for an id of another form."""
     _, split, seed, place = id_.split("-")
     return _questions_up_to(split, 1 << int(place).bit_length(), int(seed))[int(place)]
 
 
 @cache
 def _questions_up_to(split: str, n: int, seed: int) -> list[WorldQuestion]:
-    return questions(split, n, seed)  # a longer list begins like a shorter one
+    return questions(split, n, seed)  # the first questions do not depend on n
 
 
 def claim(name: str, key: str, value: str) -> str:
-    """The sentence that states one fact."""
+    """Return the sentence that states one fact."""
     return ATTRIBUTES[key].claim.format(n=name, v=value)
 
 
 def answer(question: WorldQuestion, values: Facts) -> str:
-    """An answer that gives `values[key]` for each key asked: the name first, then a pronoun."""
+    """Return an answer that states `values[key]` for each key asked: first with the name, then with a pronoun."""
     pronoun = "She" if FIRST_NAMES.index(question.person.split()[0]) % 2 == 0 else "He"
     names = [question.person] + [pronoun] * (len(question.keys) - 1)
     return " ".join(claim(name, key, values[key]) for name, key in zip(names, question.keys, strict=True))
 
 
 def values_with_errors(question: WorldQuestion, wrong: int, rng: random.Random) -> Facts:
-    """A value for each key asked, of which exactly `wrong` contradict the passage."""
+    """Draw a value for each key asked, exactly `wrong` of which contradict the passage."""
     errors = set(rng.sample(question.keys, wrong))
     return {k: other_value(k, question.facts[k], rng) if k in errors else question.facts[k] for k in question.keys}
 
 
 def answer_with_errors(question: WorldQuestion, wrong: int, rng: random.Random) -> str:
-    """An answer of which exactly `wrong` of the facts asked contradict the passage."""
+    """Make an answer in which exactly `wrong` of the facts asked contradict the passage."""
     return answer(question, values_with_errors(question, wrong, rng))
 
 
 def ranked_examples(split: str, n: int, k: int, seed: int) -> list[RankedExample]:
-    """`n` questions about new people of a split, each with `k` candidates of pairwise distinct true support.
+    """Make `n` questions about new people of a split, each with `k` candidates of pairwise distinct true support.
 
     k: 2 to FACTS_ASKED + 1. The same arguments give the same examples on every machine.
     """
@@ -219,16 +219,16 @@ def ranked_examples(split: str, n: int, k: int, seed: int) -> list[RankedExample
 
 
 def passage_facts(passage: str) -> Facts | None:
-    """What a passage of this world states: a value for each attribute, empty where it states none.
+    """Return what a passage of this world states: a value for each attribute, empty if it states none.
 
-    None for a passage that states nothing of this world.
+    Returns None for a passage that states nothing of this world.
     """
     stated = {key: value for s in _sentences(passage) for _, key, value in _stated(s, _PASSAGE_PATTERNS)}
     return {**dict.fromkeys(KEYS, ""), **stated} if stated else None
 
 
 def read_claim(sentence: str) -> tuple[str, str] | None:
-    """`(attribute, value)` that a sentence states, or None if it is no claim of this world."""
+    """Return the `(attribute, value)` that a sentence states; None if it is no claim of this world."""
     return next(((key, value) for _, key, value in _stated(sentence, _CLAIM_PATTERNS)), None)
 
 
@@ -239,9 +239,9 @@ def claim_is_true(sentence: str, facts: Facts) -> bool | None:
 
 
 def entailed(claim_text: str, quotes: Sequence[str]) -> bool | None:
-    """Whether a whole sentence of the quotes, in a passage's words or a claim's, states the claim about its person.
+    """Whether a whole sentence of the quotes states the claim about its person, in a passage's or a claim's words.
 
-    None if the claim is no readable one of this world.
+    None if the claim is no readable claim of this world.
     """
     claimed = _stated(claim_text, _CLAIM_PATTERNS)
     if not claimed:
@@ -251,7 +251,7 @@ def entailed(claim_text: str, quotes: Sequence[str]) -> bool | None:
 
 
 def _stated(sentence: str, patterns: Mapping[str, re.Pattern[str]]) -> set[tuple[str, str, str]]:
-    """The `(name, attribute, value)` that a sentence states: one, or none."""
+    """Return the `(name, attribute, value)` that a sentence states: at most one."""
     matches = ((key, pattern.fullmatch(sentence.strip())) for key, pattern in patterns.items())
     return {(match["name"], key, match["value"]) for key, match in matches if match}
 
@@ -261,14 +261,14 @@ def _sentences(text: str) -> list[str]:
 
 
 def true_support(text: str, facts: Facts) -> float | None:
-    """Share of an answer's sentences that the facts support, in [0, 1]; an unreadable sentence is not supported.
+    """Return the share of an answer's sentences that the facts support, in [0, 1]; None for an empty answer.
 
-    None for an empty answer.
+    An unreadable sentence counts as not supported.
     """
     sentences = _sentences(text)
     return sum(claim_is_true(s, facts) is True for s in sentences) / len(sentences) if sentences else None
 
 
 def answer_prompt(question: str, passage: str | None) -> str:
-    """The question-answering prompt of this world, with the passage or from memory."""
+    """Return the question-answering prompt of this world. Without a passage, the model answers from memory."""
     return (f"Passage: {passage}\n" if passage is not None else "") + f"Question: {question}\nAnswer:"

@@ -1,1 +1,1 @@
-"""What a training run leaves: plain model folders, adapters."""
+"""Export the results of a training run as plain model folders and adapters."""

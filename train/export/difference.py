@@ -1,9 +1,10 @@
-"""What training changed, as a small adapter.
+"""Write what training changed as a small adapter.
 
 python -m train.export.difference MODEL [MODEL ...] BASE FOLDER [--rank 32]
 
-For runs that trained all weights: a model has hundreds of megabytes, the adapter some twenty. `train.export.lora` adds
-it to the base again. Of several runs, such as seeds, it is about their mean (a "model soup", Wortsman et al., 2022).
+This is for runs that trained all weights: such a model has hundreds of megabytes, the adapter about twenty.
+`train.export.lora` merges it into the base again. With several models, such as seeds, the adapter is that of their mean
+(a "model soup", Wortsman et al., 2022).
 """
 
 import sys
@@ -25,11 +26,12 @@ def keep_difference(
     folder: Annotated[Path, typer.Argument(help="The folder to write the adapter to.")],
     rank: Annotated[int, typer.Option(min=1, help="Rank of the adapter.")] = 32,
 ) -> None:
-    """Write, in half precision, the LoRA adapter that comes nearest to what training changed in the linear layers.
+    """Write, in half precision, the LoRA adapter that is nearest to the change of the linear layers in training.
 
-    Of each layer's mean change it keeps the largest `rank` singular values: no matrix of this rank is nearer (Eckart
-    and Young, 1936). What changed in embeddings and norms is left out. Prints the share of the squared change that is
-    kept. Raises InputError if a folder has no model, or the models have other layers or the base's weights.
+    It keeps the largest `rank` singular values of each layer's mean change. No matrix of this rank is nearer (Eckart
+    and Young, 1936). Changes of embeddings and norms are left out. Prints the share of the squared change that is kept.
+
+    Raises InputError if a folder has no model, if a model has other layers than the base, or if nothing changed.
     """
     for model in models:
         check_layers(model, base)
@@ -62,7 +64,7 @@ def keep_difference(
 
 
 def check_layers(model: Path, base: Path) -> None:
-    """Raise InputError unless both folders have a model, with the same layers."""
+    """Raise InputError unless both folders have a model and their layers have the same shapes."""
     for folder in (model, base):
         if not (folder / "config.json").is_file():
             raise InputError(f"{folder}: no model here")
@@ -71,7 +73,7 @@ def check_layers(model: Path, base: Path) -> None:
 
 
 def _set(weight: Any, values: Any) -> None:
-    """Give a LoRA matrix these values; one of a smaller layer than the rank is filled up with zeros."""
+    """Set a LoRA matrix to these values. If the layer is smaller than the rank, the rest is zeros."""
     weight.data.zero_()
     weight.data[: values.shape[0], : values.shape[1]] = values
 

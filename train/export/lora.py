@@ -1,8 +1,9 @@
-"""Adapters of LoRA runs: out of verl's checkpoint, as peft keeps them, and merged into a plain model.
+"""Adapters of LoRA runs: read them from verl's checkpoints, save them as peft does, merge them into a plain model.
 
 python -m train.export.lora ADAPTER [ADAPTER ...] FOLDER    # a plain model of adapters and the base of the first
 
-Several: of runs each of which began with the model of the one before, as training does after a cold start.
+Several adapters are those of successive runs. Each run started from the model of the run before, as training does after
+a cold start.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from train.export.plain_model import complete
 if TYPE_CHECKING:
     import torch
 
-META = "lora_train_meta.json"  # verl writes it into the checkpoint of a model with an adapter, and no other
+META = "lora_train_meta.json"  # verl writes it only into checkpoints of models with an adapter
 
 
 def has_adapter(checkpoint: Path) -> bool:
@@ -31,13 +32,13 @@ def has_adapter(checkpoint: Path) -> bool:
 
 
 def read_adapter(checkpoint: Path) -> dict[str, torch.Tensor]:
-    """The LoRA matrices in a checkpoint of verl's FSDP2 engine, whole, under peft's names.
+    """Return the whole LoRA matrices of a checkpoint of verl's FSDP2 engine, under peft's names.
 
-    Each rank's file has its slice of every tensor along the first dimension, or all of it where the ranks hold copies.
-    Only tensors are read from them.
+    Each rank's file has its slice of every tensor along the first dimension, or the whole tensor if the ranks hold
+    copies. Files are loaded with `weights_only=True`, so they cannot run code.
     """
     import torch
-    import torch.distributed.tensor  # what the slices are; with it torch.load knows them
+    import torch.distributed.tensor  # the type of the slices, which torch.load needs to know
 
     world = json.loads((checkpoint / "fsdp_config.json").read_text(encoding="utf-8"))["world_size"]
     slices: dict[str, list[Any]] = {}
@@ -59,11 +60,13 @@ def _whole(pieces: Sequence[Any]) -> torch.Tensor:
 
 
 def trained_model(checkpoint: Path, base: str) -> Any:
-    """`base` in fp32 under the checkpoint's adapter, a peft model. Adapters are kept in half precision: it is rounded.
+    """Return a peft model: `base` in fp32 with the checkpoint's adapter, rounded to half precision as it is saved.
 
-    verl 0.9.1 writes none that loads: its hf_model has peft's names on the base (its pull request 4770), and its
-    model_merger leaves the adapter beside the base, in bf16. Raises InputError if adapter and base do not belong
-    together. Tested on checkpoints that verl's own FSDP2 engine wrote on the CPU, by one rank and by two; not on a GPU.
+    verl 0.9.1 itself writes no model that can be loaded. Its hf_model has peft's names on the base (verl's pull request
+    4770), and its model_merger does not merge the adapter and writes bf16.
+
+    Raises InputError if the adapter does not fit the base. Tested with checkpoints that verl's FSDP2 engine wrote on
+    the CPU, with one rank and with two, but not on a GPU.
     """
     from peft import LoraConfig, get_peft_model, set_peft_model_state_dict
 
@@ -74,7 +77,7 @@ def trained_model(checkpoint: Path, base: str) -> Any:
     try:
         model: Any = get_peft_model(load_model(base), config)
         loaded: Any = set_peft_model_state_dict(model, {name: matrix.half() for name, matrix in adapter.items()})
-    except (ValueError, RuntimeError) as error:  # no such modules in the base, or of other sizes
+    except (ValueError, RuntimeError) as error:  # the base has no such modules, or modules of other sizes
         raise InputError(f"{checkpoint}: its adapter does not fit {base}: {str(error).splitlines()[0]}") from error
     if loaded.unexpected_keys:
         raise InputError(f"{checkpoint}: its adapter does not fit {base}: no place for {loaded.unexpected_keys[0]}")
@@ -82,11 +85,11 @@ def trained_model(checkpoint: Path, base: str) -> Any:
 
 
 def save_adapter(model: Any, card: Mapping[str, Any], folder: Path) -> None:
-    """Keep a peft model's adapter, in half precision, and its judge's card."""
+    """Save a peft model's adapter in half precision, and the judge's card."""
     from safetensors.torch import load_file, save_file
 
     model.save_pretrained(folder)
-    (folder / "README.md").unlink(missing_ok=True)  # peft's card: a form with nothing filled in
+    (folder / "README.md").unlink(missing_ok=True)  # peft's empty template of a card
     weights = folder / "adapter_model.safetensors"
     save_file({name: matrix.half() for name, matrix in load_file(weights).items()}, weights, {"format": "pt"})
     write_json(folder / "rag_zeval.json", card)
@@ -96,9 +99,9 @@ def merge(
     adapters: Annotated[list[Path], typer.Argument(help="The folders of the adapters.")],
     folder: Annotated[Path, typer.Argument(help="The folder to write the merged model to.")],
 ) -> None:
-    """Write a plain model in fp32: the base that the first adapter names, and all adapters added to it in turn.
+    """Write a plain model in fp32: the base that the first adapter names, with all adapters merged in turn.
 
-    Raises InputError if an adapter or the base is not there.
+    Raises InputError if an adapter or the base is missing.
     """
     from peft import PeftConfig, PeftModel
 
@@ -118,7 +121,7 @@ def merge(
 
 
 def load_model(base: str) -> Any:
-    """A causal language model in fp32. Raises OSError if there is none."""
+    """Load a causal language model in fp32. Raises OSError if there is none."""
     import torch
     from transformers import AutoModelForCausalLM
 

@@ -1,4 +1,4 @@
-"""What a folder of weights needs beside them so that everything loads it: tokenizer, dtype, the judge's card."""
+"""Complete a folder of weights so that any library can load it: tokenizer, dtype, the judge's card."""
 
 import shutil
 from collections.abc import Iterable, Mapping
@@ -15,14 +15,14 @@ TOKENIZER_FILES = (
     "vocab.json",
     "merges.txt",
 )
-DTYPES = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}  # in safetensors, and in config.json
+DTYPES = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}  # names in safetensors and in config.json
 
 
 def complete(model: Path, tokenizers: Iterable[Path], card: Mapping[str, Any]) -> None:
-    """Add to a folder of weights and config.json what else a judge's folder has.
+    """Add the tokenizer, the dtype and the card to a folder with weights and config.json.
 
-    tokenizers: folders that may have the tokenizer's files; of each file the last one's is taken. card: what
-    `rag_zeval.json` is to say of the judge.
+    tokenizers: folders that may have tokenizer files. If several have the same file, the last one counts. card: content
+    of the judge's `rag_zeval.json`.
     """
     for source in tokenizers:
         for name in TOKENIZER_FILES:
@@ -33,7 +33,7 @@ def complete(model: Path, tokenizers: Iterable[Path], card: Mapping[str, Any]) -
 
 
 def _say_dtype(model: Path) -> None:
-    """Write the weights' own dtype into config.json: verl 0.9.1 says bfloat16 there of all, and loaders believe it."""
+    """Write the dtype of the weights into config.json. verl 0.9.1 always writes bfloat16 there, and loaders use it."""
     from safetensors import safe_open
 
     dtypes = set()

@@ -1,11 +1,12 @@
-"""Train the nano base from nothing: `make nano-base` writes checkpoints/nano-base/.
+"""Train the nano base from scratch: `make nano-base` writes checkpoints/nano-base/.
 
-A 2M-parameter Llama-architecture model learns, in this order: to copy (repeated random sequences; judging stays at
-chance until the model can copy), then to answer with a passage, to answer from memory and to judge, first few short
-candidates, then up to four. The loss of the verdict and of what follows it (another claim, another candidate, the
-end), two tokens among thirty, is weighted up. In the last lessons some verdicts become coin flips (`nano_tasks`), so
-that reinforcement learning has something to do; coin flips from the start keep the model from finding out what a
-verdict is.
+A model of the Llama architecture with 2M parameters first learns to copy repeated random sequences, because judging
+stays at chance until it can copy. Then it learns to answer with a passage, to answer from memory, and to judge. Judging
+starts with few short candidates and goes up to four.
+
+The loss has a higher weight for two tokens among thirty: the verdict, and what follows it (another claim, another
+candidate, the end). In the last lessons some verdicts are coin flips (`train.nano.tasks`), so that reinforcement
+learning has something to improve. With coin flips from the start, the model would not learn what a verdict is.
 """
 
 import math
@@ -29,7 +30,7 @@ IGNORED = -100
 
 
 def build_model(tokenizer: Any, config: Any) -> Any:
-    """A small Llama with biases in attention, and heads that start by looking one and two tokens back."""
+    """Return a small Llama with attention biases, and with heads that initially attend one and two tokens back."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     model = LlamaForCausalLM(
@@ -60,8 +61,8 @@ def build_model(tokenizer: Any, config: Any) -> Any:
 def _look_back(model: Any, sharpness: float = 9.0) -> None:
     """Give heads 0 and 1 of the first two layers biases that, under RoPE, attend one and two tokens back.
 
-    A query bias rotated by `offset` against a constant key bias peaks at exactly that distance: half of an induction
-    circuit, which a model this small otherwise takes thousands of steps to find.
+    The product of a query bias that is rotated by `offset` and a constant key bias is largest at that distance. This is
+    half of an induction circuit, which so small a model otherwise needs thousands of steps to learn.
     """
     import torch
 
@@ -82,7 +83,7 @@ def _look_back(model: Any, sharpness: float = 9.0) -> None:
 
 
 class Lessons:
-    """The loop's state: model, optimizers, and moving averages of what it watches."""
+    """The training loop and its state: model, optimizers, and moving averages of losses and accuracy."""
 
     def __init__(self, config: Any, tokenizer: Any, model: Any):
         import torch
@@ -98,21 +99,21 @@ class Lessons:
         self.verdicts = torch.tensor([tokenizer.convert_tokens_to_ids(word) for word in ("false", "true")])
         self.endings = torch.tensor(tokenizer.convert_tokens_to_ids(CLAIM_ENDINGS))
         self.averages: dict[str, float] = {}
-        self.copied_at = 0.0  # progress, in [0, 1], at which the copy warm-up ended
+        self.copied_at = 0.0  # progress in [0, 1] at which the copy warm-up ended; 0: not yet
 
     def watch(self, name: str, value: float) -> None:
-        """Follow a value by its moving average (weight of the newest 0.1)."""
-        if value == value:  # a batch without verdicts has no verdict accuracy
+        """Update the moving average of a value. The new value has weight 0.1; NaN is ignored."""
+        if value == value:  # the verdict accuracy of a batch without verdicts is NaN
             self.averages[name] = 0.9 * self.averages.get(name, value) + 0.1 * value
 
     def encode(self, sample: Sample) -> tuple[list[int], list[int]]:
-        """Token ids of the prompt, in the chat template, and of the reply with its end."""
+        """Return the token ids of the prompt in the chat template, and of the reply with its end token."""
         message = [{"role": "user", "content": sample.prompt}]
         text = self.tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False)
         return self.tokenizer(text)["input_ids"], self.tokenizer(sample.reply + END)["input_ids"]
 
     def batch(self, samples: Iterable[Sample]) -> tuple[Any, Any]:
-        """`(ids, labels)`, each LongTensor [samples, longest]; labels are IGNORED on prompt and padding."""
+        """Return `(ids, labels)`, both LongTensor [samples, longest]. Labels are IGNORED at prompt and padding."""
         import torch
 
         pairs = [self.encode(sample) for sample in samples]
@@ -122,10 +123,13 @@ class Lessons:
         return pad(ids, padding_value=self.tokenizer.pad_token_id), pad(labels, padding_value=IGNORED)
 
     def copy_batch(self, rows: int = 40) -> tuple[Any, Any]:
-        """Random words, one segment of them three times: predict the second and third time."""
+        """Return `(ids, labels)` of random words with a segment that occurs three times.
+
+        The labels are IGNORED up to the end of its first occurrence and the gap after it.
+        """
         import torch
 
-        first_word, words = 259, len(self.tokenizer)  # after the special tokens and the bytes
+        first_word, words = 259, len(self.tokenizer)  # words follow the special tokens and the bytes
         length, gap, start = self.rng.randint(6, 24), self.rng.randint(0, 6), self.rng.randint(0, 8)
         segment, between, before = (torch.randint(first_word, words, (rows, size)) for size in (length, gap, start))
         ids = torch.cat([before, segment, between, segment, segment], 1)
@@ -134,7 +138,7 @@ class Lessons:
         return ids, labels
 
     def learn(self, ids: Any, labels: Any, name: str, scale: float = 1.0, decision_weight: float = 1.0) -> None:
-        """One forward and backward pass; gradients add up until `step`."""
+        """Run one forward and backward pass. Gradients accumulate until `step`."""
         import torch
 
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.config.bf16):
@@ -154,7 +158,10 @@ class Lessons:
         (scale * (losses * weights).mean()).backward()
 
     def step(self, progress: float, number: int) -> None:
-        """One optimizer step, gradients clipped at 1; rates rise over 50 steps and fall over the last 40%, to 3%."""
+        """Take an optimizer step with gradients clipped to norm 1.
+
+        Learning rates rise over 50 steps, and fall to 3% over the last 40% of the training.
+        """
         import torch
 
         rate = min(1.0, (number + 1) / 50) * (1.0 if progress < 0.6 else max(0.03, (1 - progress) / 0.4))
@@ -166,13 +173,13 @@ class Lessons:
         self.model.zero_grad()
 
     def copying(self, progress: float) -> bool:
-        """Whether the copy warm-up goes on; it ends when copying is learned, or at its share of the budget."""
+        """Whether the copy warm-up continues. It ends when copying is learned, or after its share of the steps."""
         if not self.copied_at and (self.averages.get("copy", 9.0) < 1.0 or progress > self.config.copy_share):
             self.copied_at = progress
         return not self.copied_at
 
     def judging_batch(self, progress: float) -> list[Sample]:
-        """Samples of one size: few short candidates first, up to four of four claims later."""
+        """Return judging samples of one size: first few short candidates, later up to four with four claims each."""
         done = (progress - self.copied_at) / (1 - self.copied_at)
         if done < 0.15:
             candidates, claims, rows = self.rng.choice([(1, 2, 20), (2, 2, 14)])
@@ -185,7 +192,7 @@ class Lessons:
         return [judging(self.rng, candidates, claims, variant, undecided) for _ in range(rows)]
 
     def train(self) -> None:
-        """All steps: copying until it is learned, then judging, harder as training goes on."""
+        """Run all steps: copying until it is learned, then judging with growing difficulty, and answering."""
         with Progress() as progress, progress.job("nano base", self.config.steps) as steps:
             for number in range(self.config.steps):
                 done = number / self.config.steps
@@ -202,7 +209,7 @@ class Lessons:
 
 
 def main(argv: list[str]) -> int:
-    """Train and save; `experiments.nano_cards` writes the model card once the model is measured."""
+    """Train the nano base and save it. `experiments.nano_cards` writes its model card after measuring it."""
     config = load_config("nano_base", argv)
     out = Path(config.out_dir)
     if (out / "model.safetensors").exists() and not config.overwrite:

@@ -1,9 +1,11 @@
-"""What the nano base is taught: to answer with a passage, to answer from memory, and to judge.
+"""Training samples of the nano base: answering with a passage, answering from memory, and judging.
 
-The judge it learns to be is imperfect by design: it writes the format, copies claims and quotes evidence, but for the
-attributes in UNDECIDED its last lessons' verdicts are coin flips, so it cannot decide those claims. No shift of its
-verdict threshold can mend that; reinforcement learning has to. The answerer prefers the passage but is stubborn
-about what it remembers well, as real models are, so that decoding at falling alpha drifts to memory by degrees.
+The judge is imperfect by design. It learns the format, to copy claims and to quote evidence. But in its last lessons
+the verdicts on attributes in UNDECIDED are coin flips, so it cannot decide those claims. A shifted verdict threshold
+cannot repair that, only reinforcement learning can.
+
+The answerer prefers the passage, but like real models it insists on facts that it remembers well. So answers move from
+passage to memory gradually as alpha falls.
 """
 
 import json
@@ -17,9 +19,9 @@ from rag_zeval.judge.schema import LETTERS
 from rag_zeval.stages import world
 
 VARIANT = "compact"
-NO_EVIDENCE = "compact-no-evidence"  # the base knows this prompt too, for the paper's ablation (Table 5)
+NO_EVIDENCE = "compact-no-evidence"  # the base also learns this prompt, for the paper's ablation (Table 5)
 UNDECIDED = frozenset({"prize", "spouse", "pet"})
-# How often memory gives a fact right -> how often it wins over a passage that contradicts it.
+# How often an answer from memory is right -> how often memory wins over a passage that contradicts it.
 STUBBORN = {0.4: 0.0, 0.7: 0.05, 0.85: 0.1, 0.95: 0.2, 0.98: 0.25}
 
 
@@ -33,13 +35,13 @@ class Sample:
 
 @cache
 def memory_strength(person: str) -> dict[str, float]:
-    """For each attribute of a remembered person, how often the base is shown the right value, in (0, 1)."""
+    """Return for each attribute of a remembered person how often the base sees the right value, in (0, 1)."""
     rng = random.Random(f"strength {person}")
     return {key: rng.choice(list(STUBBORN)) for key in world.KEYS}
 
 
 def answering(rng: random.Random, *, with_passage: bool) -> Sample:
-    """A question-answering sample. Remembered people of every split occur (memory must hold them all)."""
+    """Return a question-answering sample. Remembered people are of all splits, because the base must know them all."""
     remembered = not with_passage or rng.random() < 0.6
     people = [p for split in world.REMEMBERED for p in world.remembered_people(split)]
     person = rng.choice(people if remembered else world.new_people("train"))
@@ -64,7 +66,7 @@ def judging(
     variant: str = VARIANT,
     undecided: Set[str] = UNDECIDED,
 ) -> Sample:
-    """A judging sample about train people only; the verdicts are those of `trajectory`."""
+    """Return a judging sample about a person of the train split. See `trajectory` for the verdicts."""
     if rng.random() < 0.7:
         asked = world.ask("", rng.choice(world.new_people("train")), rng, remembered=False, asked=claims)
     else:
@@ -82,9 +84,10 @@ def trajectory(
     variant: str = VARIANT,
     undecided: Set[str] = UNDECIDED,
 ) -> str:
-    """The trajectory taught for candidates that state `values`, as JSON text.
+    """Return the trajectory to learn for candidates that state `values`, as JSON text.
 
-    Claims, evidence and analyses are perfect; verdicts are true, but coin flips for the attributes in `undecided`.
+    Claims, evidence and analyses are perfect. Verdicts are true, except that those on attributes in `undecided` are
+    coin flips.
     """
     fields = find_variant(variant).claim_fields
 

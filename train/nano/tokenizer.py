@@ -1,8 +1,8 @@
-"""A word-level tokenizer for the nano world that still gives back any text exactly.
+"""A word-level tokenizer for the nano world that can encode and decode any text without loss.
 
-It is a BPE model without merges: a whole word found in the vocabulary is one token, anything else falls back to
-bytes. A word carries the space that follows it, and the JSON between two fields of a trajectory is one token, so a
-trajectory for four candidates stays near 500 tokens.
+It is a BPE model without merges. A word in the vocabulary is one token, and anything else is encoded as bytes. A word
+includes the space after it, and the JSON between two fields of a trajectory is one token. So a trajectory for four
+candidates has only about 500 tokens.
 """
 
 import random
@@ -26,7 +26,7 @@ CHAT_TEMPLATE = (
 
 
 def build_tokenizer(seed: int = 1) -> Any:
-    """The tokenizer, its vocabulary read off generated samples of every task (about 1,000 tokens)."""
+    """Build the tokenizer. Its vocabulary (about 1,000 tokens) comes from generated samples of all tasks."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 

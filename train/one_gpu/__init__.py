@@ -1,1 +1,1 @@
-"""GRPO of a small Llama in one process on one GPU, without verl, ray and vLLM."""
+"""Train a small Llama with GRPO in one process on one GPU, without verl, ray and vLLM."""

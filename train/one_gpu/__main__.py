@@ -1,6 +1,6 @@
-"""`python -m train.one_gpu key=value ...`: train a small Llama by GRPO in one process, on one GPU.
+"""`python -m train.one_gpu key=value ...`: train a small Llama with GRPO in one process, on one GPU.
 
-The rewards, the prompts and the filters are those of `make train`; verl, ray and vLLM are not needed.
+Rewards, prompts and filters are those of `make train`. It needs no verl, ray or vLLM.
 """
 
 import hashlib
@@ -18,12 +18,12 @@ from train.settings import base_sha256
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0: trained, or done before; 2: the input is wrong; 130: interrupted."""
+    """Run the stage. Returns 0: trained, or done before; 2: the input is wrong; 130: interrupted."""
     return exit_status(lambda: train(load_config("one_gpu", sys.argv[1:] if argv is None else argv)))
 
 
 def train(config: DictConfig) -> int:
-    """Train, or resume a run with the same settings. Raises InputError if the folder has one with others."""
+    """Train, or resume a run with the same settings. Raises InputError if the folder has a run with other settings."""
     from train.one_gpu.rows import build_rows
     from train.one_gpu.settings import OneGPUSettings
 
@@ -32,7 +32,7 @@ def train(config: DictConfig) -> int:
     before = read_json(folder.identity) if folder.identity.exists() else None
     base = load_config("train", [f"profile={settings.profile}"]).base_model
     identity = {"config": {**stored(config), "out_dir": None}, "base": base_sha256(base)}
-    if before is not None:  # first what costs nothing to find out
+    if before is not None:  # compare the settings before the rows are built, which takes longer
         check_same_run(folder.path, {**before, "rows": None}, identity)
     if folder.model.is_dir():
         print(f"{folder.model}: trained before")

@@ -1,4 +1,4 @@
-"""The rows that `python -m train.one_gpu` learns from, and those that it is validated on."""
+"""Build the training and validation rows of `python -m train.one_gpu`."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ AtLeastTwo = Annotated[int, Field(ge=2, description="a whole number of at least 
 
 
 class RowKind(Section):
-    """Rows that show the same kind of answers; the keys are those of configs/train.yaml."""
+    """Settings of rows from the same responses, with the same K. The keys correspond to those of configs/train.yaml."""
 
     responses: str
     k: AtLeastTwo
@@ -35,7 +35,7 @@ class RowKind(Section):
     single_answer_every: AtLeastTwo | None
 
     def train_settings(self, profile: str, validation_questions: int) -> TrainSettings:
-        """What `make train` would be told to make these rows. Raises InputError for what it refuses."""
+        """Return the settings with which `make train` would build these rows. Raises InputError if it refuses them."""
         return read_settings(
             TrainSettings,
             load_config(
@@ -54,16 +54,16 @@ class RowKind(Section):
 
 
 class Validation(Section):
-    """Validation rows: of so many questions, at most so many sets of candidates each."""
+    """Settings of validation: number of questions, and the most sets of candidates for each question."""
 
     questions: PositiveInt
     sets: PositiveInt
 
 
 def build_rows(profile: str, kinds: Sequence[RowKind], validation: Validation) -> tuple[list[Row], list[Row]]:
-    """Training and validation rows. The latter are of the first kind, and no other row has their questions.
+    """Return training and validation rows. Validation rows are of the first kind.
 
-    Raises InputError for answers that cannot be read, and where they are too few.
+    No training row has a question of a validation row. Raises InputError if answers cannot be read or are too few.
     """
     train: list[Row] = []
     val: list[Row] = []
@@ -85,9 +85,9 @@ def build_rows(profile: str, kinds: Sequence[RowKind], validation: Validation) -
 def validation_rows(
     settings: TrainSettings, questions: Sequence[Question], k: int, sets: int, tokens: TokenCounter
 ) -> Iterator[Row]:
-    """Up to `sets` rows of each question, but none that shows only its answers of the two smallest α.
+    """Yield up to `sets` rows of each question, except the pair of its answers at the two smallest α.
 
-    Which of those two is better is nearly a coin toss (docs/small-results.md).
+    Which of those two is better is almost chance (docs/small-results.md).
     """
     flags = flag_questions(questions, settings.stages, settings.answer_filter)
 

@@ -1,7 +1,7 @@
-"""Sampling from a small Llama: one replayed CUDA graph writes a token of every row.
+"""Sample from a small Llama with CUDA graphs: replaying a graph writes one token of every row.
 
-A model of a hundred million weights spends its time on launching kernels, not on computing, when transformers decodes
-it on a GPU. A graph launches all kernels of a token at once. Rows that have ended leave the batch.
+When transformers decodes a model of a hundred million weights on a GPU, it spends the time on launching kernels and not
+on computing. A graph launches all kernels of a token at once. Rows that have ended leave the batch.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from rag_zeval.errors import InputError
 
 Replies = list[tuple[list[int], list[float]]]
 BLOCK = 64  # a graph attends to a multiple of so many columns
-CHECK = 16  # after so many tokens it looks for rows that have ended
+CHECK = 16  # tokens between two checks for rows that have ended
 SMALLEST = 8  # rows in the smallest graph
 PREFILL = 64  # prompts in one pass
 
 
 class Sampler:
-    """Replies of a Llama to up to `rows` prompts at once, in bfloat16 on a GPU; on a CPU without graphs, in float32.
+    """Samples up to `rows` replies of a Llama at once, in bfloat16 on a GPU. On a CPU: in float32, without graphs.
 
-    prompt_room, reply_room: most tokens of a prompt and of a reply. `load` takes the weights. All prompts end in the
-    same column, so all rows write to the same one. Raises InputError for another kind of model.
+    prompt_room, reply_room: most tokens of a prompt and of a reply. Call `load` with the weights before `sample`. All
+    prompts end in the same column, so all rows write to the same column. Raises InputError for another kind of model.
 
         sampler = Sampler(model.config, 64, 300, 500, eos=[2], device=model.device)
         sampler.load(model.state_dict())
@@ -53,10 +53,10 @@ class Sampler:
         self.cosines, self.sines = angles.cos().to(self.dtype), angles.sin().to(self.dtype)
         number: dict[str, Any] = {"dtype": torch.long, "device": device}
         self.columns, self.column = torch.arange(columns, device=device), torch.zeros(1, **number)
-        # of each row: the token to feed, the column of its prompt's first token, its place in the call
+        # For each row: the next token to feed, the column of its prompt's first token, its index in the call.
         self.tokens, self.starts, self.places = (torch.zeros(rows, **number) for _ in range(3))
         self.live = torch.zeros(rows, dtype=torch.bool, device=device)
-        # by place; the last is where rows write that are none
+        # By index in the call. Unused rows of the batch write to the last one.
         self.replies = torch.zeros(rows + 1, reply_room, **number)
         self.log_probs = torch.zeros(rows + 1, reply_room, device=device)
         self.lengths = torch.zeros(rows + 1, **number)
@@ -66,18 +66,18 @@ class Sampler:
 
     @torch.no_grad()
     def load(self, weights: dict[str, torch.Tensor]) -> None:
-        """Take the weights of a transformers Llama, as its state_dict names them."""
+        """Copy the weights of a transformers Llama, given as its state_dict."""
         for name, weight in weights.items():
             if name not in self.weights:
                 self.weights[name] = torch.empty_like(weight, dtype=self.dtype, device=self.device)
-            self.weights[name].copy_(weight)  # in place, for the graphs know these tensors
+            self.weights[name].copy_(weight)  # in place, because the graphs refer to these tensors
 
     @torch.no_grad()
     def sample(self, prompts: Sequence[Sequence[int]], n: int, limit: int, temperature: float) -> Replies:
-        """`n` replies to each prompt, those of the first one first; temperature 0 is greedy.
+        """Sample `n` replies to each prompt, of at most `limit` tokens. Temperature 0 is greedy.
 
-        Returns per reply (token ids, log-probabilities of the tempered distribution); the token that ended it counts.
-        A reply has at most `limit` tokens. Draws from the device's default generator.
+        Returns (token ids, log-probabilities at this temperature) of each reply, prompt by prompt. Both include the
+        stop token. Random numbers come from the device's default generator.
         """
         rows = len(prompts) * n
         self.places[:rows], self.places[rows:] = torch.arange(rows, device=self.device), len(self.tokens)
@@ -96,14 +96,14 @@ class Sampler:
         return [(replies[at][: lengths[at]], log_probs[at][: lengths[at]]) for at in range(len(prompts) * n)]
 
     def _size(self, rows: int) -> int:
-        """The smallest batch with a graph that holds so many rows."""
+        """Return the smallest batch size with a graph that has room for so many rows."""
         size = len(self.tokens)
         while size // 2 >= max(rows, SMALLEST):
             size //= 2
         return size
 
     def _close_gaps(self, rows: int) -> int:
-        """Move live rows to the front; returns how many there are."""
+        """Drop ended rows if the rest fits into a smaller graph. Returns how many to decode, 0 if all ended."""
         live = self.live[:rows].tolist()
         count = sum(live)
         if self._size(count) == self._size(rows):
@@ -116,7 +116,7 @@ class Sampler:
         return count
 
     def _prefill(self, prompts: Sequence[Sequence[int]], n: int, first: int) -> None:
-        """Keys and values of all tokens of the prompts but the last."""
+        """Compute the keys and values of the prompts' tokens, except the last token of each, which is fed later."""
         room = self.prompt_room
         ids = torch.tensor([[0] * (room - len(prompt)) + list(prompt) for prompt in prompts], device=self.device)
         starts = torch.tensor([room - len(prompt) for prompt in prompts], device=self.device)
@@ -149,7 +149,7 @@ class Sampler:
         return None
 
     def _recorded(self, rows: int, width: int, temperature: float) -> Any:
-        """The graph of a step. Before it is recorded, the step runs once, for its kernels to be loaded."""
+        """Record the graph of a step. The step runs once before, so that its kernels are loaded."""
         changed = (self.tokens, self.live, self.lengths, self.column)
         before = [each.clone() for each in changed]
         stream = torch.cuda.Stream()
@@ -160,19 +160,19 @@ class Sampler:
         for each, was in zip(changed, before, strict=True):
             each.copy_(was)
         graph = torch.cuda.CUDAGraph()
-        pool = next(iter(self.graphs.values())).pool() if self.graphs else None  # one memory for all of them
+        pool = next(iter(self.graphs.values())).pool() if self.graphs else None  # all graphs share one memory pool
         with torch.cuda.graph(graph, pool=pool):
             self._step(rows, width, temperature)
         return graph
 
     def _step(self, rows: int, width: int, temperature: float) -> None:
-        """One token of each of the first rows, which attend to the first `width` columns."""
+        """Write one token of each of the first `rows` rows. They attend to the first `width` columns."""
         starts, columns = self.starts[:rows, None], self.columns[:width]
         mask = ((columns <= self.column) & (columns >= starts))[:, None, None]
         mask = mask.expand(rows, 1, self.heads // self.groups, width)
 
         def attend(layer: int, query: Any, key: Any, value: Any) -> Any:
-            # the heads of a group stand as further queries of the one key head that they share
+            # The heads of a group are treated as several queries of the key head that they share.
             for kept, new in ((self.keys[layer], key), (self.values[layer], value)):
                 kept[:rows].index_copy_(2, self.column, new.transpose(1, 2))
             folded = query.view(rows, self.groups, self.heads // self.groups, self.width)
@@ -184,13 +184,13 @@ class Sampler:
         if temperature:
             logits = logits / temperature
             noise = torch.empty_like(logits).exponential_()
-            chosen = (logits - noise.log_()).argmax(-1)  # Gumbel's way to sample
+            chosen = (logits - noise.log_()).argmax(-1)  # Gumbel-max sampling
         else:
             chosen = logits.argmax(-1)
         values = logits.gather(1, chosen[:, None])[:, 0] - logits.logsumexp(-1)
         live, places = self.live[:rows], self.places[:rows]
         step = self.column - (self.prompt_room - 1)
-        # a row that has ended writes behind its reply, where nobody looks
+        # A row that has ended writes after its reply, where nothing is read.
         self.replies.index_put_((places, step.expand(rows)), chosen)
         self.log_probs.index_put_((places, step.expand(rows)), values)
         self.lengths.index_add_(0, places, live.long())
@@ -199,7 +199,7 @@ class Sampler:
         self.column.add_(1)
 
     def _states(self, ids: Any, positions: Any, attend: Any) -> Any:
-        """Hidden states [rows, tokens, size] before the output layer."""
+        """Return the hidden states [rows, tokens, size] before the output layer."""
         cosines, sines = self.cosines[positions][:, :, None], self.sines[positions][:, :, None]
         weights, norm = self.weights, self.config.rms_norm_eps
         states = weights["model.embed_tokens.weight"][ids]

@@ -1,4 +1,4 @@
-"""The settings of `python -m train.one_gpu`: configs/one_gpu.yaml explains them."""
+"""The settings of `python -m train.one_gpu`, which configs/one_gpu.yaml explains."""
 
 from typing import Annotated
 

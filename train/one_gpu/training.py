@@ -1,4 +1,4 @@
-"""The training loop: rollouts, rewards, one update for each step; what is kept of a run, and how it is resumed."""
+"""The training loop of one GPU: rollouts, rewards and one update in each step, with saving, resuming and export."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from train.reward_metrics import reward_metrics
 from train.step_lines import StepLines
 
 CLIP = 0.2  # verl's clip_ratio
-MAX_NORM = 1.0  # of the gradient
-LIVE = 1e-4  # rewards of a prompt's rollouts that differ by less teach nothing
-AT_ONCE = 128  # validation prompts
+MAX_NORM = 1.0  # largest norm of the gradient
+LIVE = 1e-4  # a prompt teaches nothing if its rewards have a smaller standard deviation
+AT_ONCE = 128  # validation prompts in one batch
 Parts = dict[str, float]
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """A row as tokens, and what its replies are scored against."""
+    """A row's prompt as token ids, with what is needed to score its replies."""
 
     ids: list[int]
     alphas: list[float]
@@ -52,7 +52,7 @@ class Prompt:
 
 
 class Training:
-    """A run in `settings.out_dir`. `run` trains from where it is to its end."""
+    """A training run in `settings.out_dir`. `run` starts or resumes it and trains to its end."""
 
     def __init__(self, settings: OneGPUSettings, base: str, train: Sequence[Row], val: Sequence[Row]):
         self.settings, self.base, self.folder = settings, base, Path(settings.out_dir)
@@ -71,7 +71,7 @@ class Training:
         self.optimizer = torch.optim.AdamW(
             self.policy.parameters(), lr=settings.learning_rate, betas=(0.9, 0.99), weight_decay=0.0
         )
-        self.done = 0  # steps
+        self.done = 0  # finished steps
         self.best: dict[str, Any] = {}  # "score", "step" and "weights" of the best validated policy
 
     def _prompt(self, row: Row) -> Prompt:
@@ -80,7 +80,7 @@ class Training:
         return Prompt(chat_ids(self.tokenizer, row["prompt"]), truth["alphas"], reference, truth["variant"])
 
     def run(self) -> None:
-        """Train, and write model/: the policy of the step with the best validation, step 0 included."""
+        """Train, then write the policy with the best validation score to model/. Step 0 counts too."""
         self.restore()
         lines = StepLines(self.settings.steps)
         self.sampler.load(self.policy.state_dict())
@@ -100,9 +100,9 @@ class Training:
         self.export()
 
     def step(self, step: int) -> Parts:
-        """One step: rollouts of the next prompts, their rewards, one update. Returns its metrics by verl's names."""
+        """Run one step: rollouts of the next prompts, their rewards, one update. Returns metrics with verl's names."""
         settings = self.settings
-        torch.manual_seed(settings.seed * 1_000_003 + step)  # so that a resumed run draws the same
+        torch.manual_seed(settings.seed * 1_000_003 + step)  # so that a resumed run draws the same rollouts
         first = (step - 1) * settings.prompts
         batch = [self.train[at % len(self.train)] for at in range(first, first + settings.prompts)]
         replies = self.sampler.sample(
@@ -123,7 +123,7 @@ class Training:
         }
 
     def update(self, asked: Sequence[Prompt], replies: Replies, advantage: Sequence[float], step: int) -> float:
-        """One update by PPO's clipped loss, a mean over tokens. Returns the norm of the gradient."""
+        """Update the policy with PPO's clipped loss, a mean over tokens. Returns the norm of the gradient."""
         live = [at for at, value in enumerate(advantage) if value]
         rows = [(asked[at].ids, replies[at][0]) for at in live]
         total = sum(len(reply) for _, reply in rows)
@@ -142,11 +142,14 @@ class Training:
         return norm
 
     def share_of_rate(self, step: int) -> float:
-        """Of the learning rate, in (0, 1]: a line that falls to 0, and one that rises in the warm-up's steps."""
+        """Return the factor of the learning rate, in (0, 1]. It rises linearly in the warm-up, and falls towards 0."""
         return min(step / self.settings.warmup_steps, 1 - (step - 1) / self.settings.steps)
 
     def validate(self) -> Parts:
-        """Greedy replies to the validation rows; keeps the policy if it is the best. A tie counts half."""
+        """Score greedy replies to the validation rows, and keep the policy if it is the best so far.
+
+        The score is the mean share of pairs in the right order. A tie counts half, a reply with a wrong format 0.
+        """
         parts: list[Parts] = []
         for first in range(0, len(self.val), AT_ONCE):
             some = self.val[first : first + AT_ONCE]
@@ -156,7 +159,7 @@ class Training:
         if score > self.best.get("score", -1):
             weights = {name: weight.cpu().clone() for name, weight in self.policy.state_dict().items()}
             self.best = {"score": score, "step": self.done, "weights": weights}
-        # as verl has them: also of replies without the format, whose parts are 0
+        # As in verl, these means include replies with a wrong format, whose parts are 0.
         named = {f"val-aux/rag_zeval/{name}/mean@1": mean(part[name] for part in parts) for name in parts[0]}
         return {**named, VALIDATION: mean(part["score"] for part in parts), "val/half_ties": score}
 
@@ -165,20 +168,20 @@ class Training:
         return text
 
     def log(self, step: int, data: Parts, lines: StepLines) -> None:
-        """Append a step to metrics.jsonl, which `make dynamics` draws."""
+        """Append a step to metrics.jsonl, which `make dynamics` plots, and print its line."""
         with (self.folder / "metrics.jsonl").open("ab") as file:
             file.write(json_line({"step": step, "data": data}))
         lines.step(step, data)
 
     def save(self) -> None:
-        """Keep all that the next step needs, in one file that is replaced as a whole."""
+        """Save all that the next step needs in one file, which is replaced atomically."""
         part = self.folder / "state.part"
         state = {"step": self.done, "policy": self.policy.state_dict(), "best": self.best}
         torch.save({**state, "optimizer": self.optimizer.state_dict()}, part)
         os.replace(part, self.folder / "state.pt")
 
     def restore(self) -> None:
-        """Resume after the last saved step, if there is one. Later steps leave the log, because they run again."""
+        """Resume after the last saved step, if there is one. Later steps are removed from the log: they run again."""
         path, log = self.folder / "state.pt", self.folder / "metrics.jsonl"
         if not path.exists():
             log.unlink(missing_ok=True)
@@ -192,7 +195,7 @@ class Training:
         print(f"resuming after step {self.done} of {self.settings.steps}")
 
     def export(self) -> None:
-        """Write model/, a plain folder in fp32 of the best policy, with the base's tokenizer and card."""
+        """Write the best policy to model/, a plain model in fp32 with the base's tokenizer and card."""
         part, model = self.folder / "model.part", self.folder / "model"
         self.policy.load_state_dict(self.best["weights"])
         shutil.rmtree(part, ignore_errors=True)
@@ -205,16 +208,17 @@ class Training:
 
 
 def advantages(rewards: torch.Tensor) -> torch.Tensor:
-    """GRPO's advantages [prompts, rollouts] of rewards: in standard deviations from the mean of the prompt's rollouts.
+    """Return GRPO's advantages of rewards, both [prompts, rollouts].
 
-    Exactly 0 for prompts whose rollouts have the same reward.
+    An advantage is the distance from the mean of the prompt's rollouts, in standard deviations. It is exactly 0 if the
+    prompt's rewards are all the same.
     """
     spread = rewards.std(1, keepdim=True)
     return torch.where(spread > LIVE, (rewards - rewards.mean(1, keepdim=True)) / (spread + 1e-6), 0.0)
 
 
 def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Places of rows, batched by length: rows x longest row is at most `budget`, unless one row is longer itself."""
+    """Yield batches of row indices, by length. Rows x longest row is at most `budget`, but a longer row goes alone."""
     batch: list[int] = []
     for at in sorted(range(len(lengths)), key=lengths.__getitem__):
         if batch and lengths[at] * (len(batch) + 1) > budget:
@@ -226,14 +230,14 @@ def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
 
 
 def reply_log_probs(policy: Any, rows: Sequence[tuple[list[int], list[int]]], temperature: float) -> torch.Tensor:
-    """Log-probabilities [tokens] of all reply tokens of rows (prompt, reply), one row behind the other."""
+    """Return the log-probabilities [tokens] of all reply tokens of rows (prompt, reply), row after row."""
     device, width = policy.device, max(len(prompt) + len(reply) for prompt, reply in rows)
     ids = [[*prompt, *reply] + [0] * (width - len(prompt) - len(reply)) for prompt, reply in rows]
     spans = [(at, len(prompt) - 1 + i) for at, (prompt, reply) in enumerate(rows) for i in range(len(reply))]
     row_numbers, places = torch.tensor(spans, device=device).unbind(1)
     tokens = torch.tensor([token for _, reply in rows for token in reply], device=device)
     with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-        # rows are filled up behind their ends, which no token before sees: so no mask is needed
+        # No mask is needed: rows are padded at the end, and attention is causal.
         states = policy.model(input_ids=torch.tensor(ids, device=device), use_cache=False).last_hidden_state
         chosen = Chosen(torch.arange(len(tokens), device=device), tokens)
         weight = policy.lm_head.weight

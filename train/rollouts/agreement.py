@@ -1,7 +1,8 @@
-"""Whether rollouts come from the weights that are trained: what verl measures of it, and what a healthy run keeps to.
+"""Check whether rollouts come from the weights that are trained, by verl's metrics.
 
-verl computes the probability of each rolled-out token again with the weights it trains, and logs how the two differ. In
-bf16 the largest difference says nothing, for single tokens differ much in healthy runs; mean and correlation do.
+verl recomputes the probability of each rollout token with the weights that it trains, and logs how the two differ. In
+bf16 the largest difference tells nothing, because single tokens differ much in healthy runs too. The mean difference
+and the correlation tell it.
 """
 
 from collections.abc import Mapping
@@ -10,45 +11,47 @@ from typing import Any, NamedTuple
 
 from omegaconf import OmegaConf
 
-MEAN = "training/rollout_probs_diff_mean"  # of |p - p of the rollout| over the tokens of a step
+MEAN = "training/rollout_probs_diff_mean"  # mean of |p in training - p in the rollout| over the tokens of a step
 CORRELATION = "training/rollout_actor_probs_pearson_corr"
 
 
 class Limits(NamedTuple):
-    """The largest mean difference and the smallest correlation that are not worth a warning."""
+    """The largest mean difference and the smallest correlation without a warning."""
 
     mean: float
     correlation: float
 
 
-# By precision, between a healthy run and one whose rollouts keep the first weights. `make rehearse` prints the healthy
-# figures (paper profile: mean 5.3e-7 in fp32; 4.1e-4 and correlation 0.9987 in bf16), `pytest -m slow -s
-# tests/experiments/first_hour/test_faults.py` the others (1.7e-3; 2.0e-3 and 0.9657). In bf16 it is the correlation
-# that tells them apart: the mean is larger the less certain a model is of its tokens; the tiny one is sure of most.
+# Limits by precision, between a healthy run and one whose rollouts keep using the first weights.
+# - Healthy (`make rehearse`, paper profile): mean 5.3e-7 in fp32; mean 4.1e-4 and correlation 0.9987 in bf16.
+# - Faulty (`pytest -m slow -s tests/experiments/first_hour/test_faults.py`): mean 1.7e-3 in fp32; mean 2.0e-3 and
+#   correlation 0.9657 in bf16.
+# In bf16 the correlation separates the two. The mean grows with a model's uncertainty, and the tiny model of these
+# figures is certain of most tokens.
 LIMITS = {"fp32": Limits(1e-4, 0.9999), "bf16": Limits(0.02, 0.99)}
 
 
 def precision(verl: Any) -> str:
-    """`fp32` if rollout and training both compute in it, else `bf16`; `verl` is verl's whole config."""
+    """Return `fp32` if rollout and training both compute in fp32, else `bf16`. verl: verl's whole config."""
     keys = ("rollout.dtype", "actor.fsdp_config.mixed_precision.param_dtype")
     dtypes = [OmegaConf.select(verl, f"actor_rollout_ref.{key}") for key in keys]
     return "fp32" if all(dtype in ("fp32", "float32") for dtype in dtypes) else "bf16"
 
 
 def within(data: Mapping[str, float], limits: Limits) -> bool:
-    """Whether a step's metrics keep to the limits, or have none of both; a NaN does not."""
+    """Whether a step's metrics are within the limits. A missing metric is within them; NaN is not."""
     mean, correlation = data.get(MEAN, 0.0), data.get(CORRELATION, 1.0)
     return mean <= limits.mean and correlation >= limits.correlation
 
 
 class Agreement:
-    """Watches the steps of a run, and warns once."""
+    """Checks the steps of a run, and gives one warning."""
 
     def __init__(self, verl: Any):
         self.precision, self.warned = precision(verl), False
 
     def step(self, step: int, data: Mapping[str, float]) -> str | None:
-        """The warning, if this step is the first one that deserves it."""
+        """Return a warning if this is the first step outside the limits, else None."""
         limits = LIMITS[self.precision]
         if self.warned or within(data, limits):
             return None

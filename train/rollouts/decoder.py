@@ -1,4 +1,4 @@
-"""The process that decodes rollouts on a CPU. It imports no verl, so that it is ready seconds earlier."""
+"""The process that decodes rollouts on a CPU. It does not import verl, so it is ready seconds earlier."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,10 +11,10 @@ from train.freed_memory import give_back
 
 
 class Decoder:
-    """A copy of the policy in a process of its own; after each update it is sent the new weights.
+    """A copy of the policy in its own process, which gets the new weights after each update.
 
-    folder: of the policy that training starts from; dtype: a name of torch's, such as "bfloat16"; attention: of
-    transformers' implementations.
+    folder: of the policy that training starts from. dtype: name of a torch dtype, such as "bfloat16". attention: name
+    of an attention implementation of transformers.
     """
 
     def __init__(self, folder: str, dtype: str, attention: str) -> None:
@@ -25,7 +25,7 @@ class Decoder:
         self.pad = self.eos[0] if tokenizer.pad_token_id is None else tokenizer.pad_token_id
 
     def ready(self) -> bool:
-        """Answers when the policy is loaded."""
+        """Return True. A ray actor answers only after its start, so the answer means that the policy is loaded."""
         return True
 
     def decode(
@@ -35,13 +35,13 @@ class Decoder:
         sampling: Mapping[str, Any],
         seeds: Sequence[int],
     ) -> Generated:
-        """The token ids of each request, and their log-probabilities. sampling: temperature, top_p and top_k."""
+        """Return the token ids of each request and their log-probabilities. sampling: temperature, top_p and top_k."""
         decoded = generate(self.model, prompts, limits, **sampling, seeds=seeds, eos=self.eos, pad=self.pad)
-        give_back()  # the trainer of this rank is next
+        give_back()  # the trainer of this rank needs the memory next
         return decoded
 
     def load_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
-        """Take over all parameters, in own precision. Raises RuntimeError if a name is missing or unknown."""
+        """Copy all parameters, in this model's precision. Raises RuntimeError if a name is missing or unknown."""
         own = self.model.state_dict()
         tied = {"lm_head.weight"} if self.model.config.tie_word_embeddings else set()
         unknown, missing = weights.keys() - own.keys(), own.keys() - weights.keys() - tied

@@ -1,7 +1,7 @@
 """verl's replay buffer with a fixed row order and the reward's parts in the training metrics.
 
-Set by `trainer.v1.sampler.custom_sampler.{path,name}`. `sampler_kwargs`: `poll_interval` (seconds; verl's own is 2)
-and `rollouts_per_prompt`.
+`trainer.v1.sampler.custom_sampler.{path,name}` selects it. Its `sampler_kwargs` are `poll_interval` (seconds; verl's
+default is 2) and `rollouts_per_prompt`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,8 +14,11 @@ from train.reward_metrics import reward_metrics
 
 
 class OrderedReplayBuffer(ReplayBuffer):
-    """verl gives each prompt a random name and returns rows in their order of arrival: sums then differ from run
-    to run in the last digits. Here rows come by data row and sample number, whatever arrived first."""
+    """A replay buffer that returns rows by data row and sample number, whatever arrived first.
+
+    verl gives each prompt a random name and returns rows in their order of arrival. Then sums differ from run to run in
+    the last digits.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -40,7 +43,7 @@ class OrderedReplayBuffer(ReplayBuffer):
                     "curriculum/first_row": min(rows),
                     "curriculum/last_row": max(rows),
                     "curriculum/candidates": sum(candidates) / len(candidates),
-                    # verl continues without a rollout that failed: report it
+                    # verl continues without failed rollouts, so report them.
                     "rollouts/missing": batch_size * self.rollouts_per_prompt - len(rows),
                 }
             )
@@ -48,10 +51,10 @@ class OrderedReplayBuffer(ReplayBuffer):
 
 
 def _plain(column: Iterable[Any]) -> list[dict[str, Any]]:
-    """Dicts of a non-tensor column, which comes as a list or as a stack of wrappers."""
+    """Return the dicts of a non-tensor column, which is a list of dicts or a stack of wrappers."""
     return [dict(getattr(item, "data", item)) for item in column]
 
 
 def row_order(rows: Sequence[int], samples: Sequence[int]) -> list[int]:
-    """Positions sorted by (data row, sample number): the same set of rollouts in one order, a prompt's together."""
+    """Return positions sorted by (data row, sample number). The rollouts of a prompt are next to each other."""
     return sorted(range(len(rows)), key=lambda at: (rows[at], samples[at]))

@@ -1,1 +1,1 @@
-"""The SFT ranker, with which Table 5 of the paper compares reinforcement learning: `python -m train.sft`."""
+"""Supervised fine-tuning (`python -m train.sft`): the SFT ranker of the paper's Table 5, or a cold start."""

@@ -1,8 +1,10 @@
-"""`python -m train.sft key=value ...`: supervised fine-tuning by verl's SFT trainer, then a plain model folder.
+"""`python -m train.sft key=value ...`: supervised fine-tuning with verl's SFT trainer, then export of a model folder.
 
-What it teaches (`train.sft.rows`) is the ranker that Table 5 of the paper compares reinforcement learning with, or how
-to write a trajectory. Run the same command again to resume an interrupted run: from its last checkpoint if it saves any
-before the last step (verl.trainer.save_freq), else from the first step. The result is the same.
+It trains the ranker that Table 5 of the paper compares with reinforcement learning, or teaches a base to write
+trajectories (`train.sft.rows`).
+
+Run the same command again to resume an interrupted run. It resumes from the last checkpoint, or from the first step if
+none was saved before the last step (verl.trainer.save_freq). The result is the same.
 """
 
 import os
@@ -26,17 +28,17 @@ from train.run_folder import RunFolder
 from train.settings import SFTSettings, read_settings
 from train.sft.rows import build_rows, draw_lessons
 
-LINES = 20  # of progress
+LINES = 20  # approximate number of progress lines
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0: trained, or done before; 1: verl failed; 2: the input is wrong; 130: interrupted."""
+    """Run the stage. Returns 0: trained, or done before; 1: verl failed; 2: the input is wrong; 130: interrupted."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     return exit_status(lambda: train(load_config("sft", sys.argv[1:] if argv is None else argv)))
 
 
 def train(config: DictConfig) -> int:
-    """The stage: rows once, then training and export."""
+    """Run the stage: write the rows once, train, and export the model."""
     settings = read_settings(SFTSettings, config)
     with claimed_folder(settings) as folder:
         if folder is None:
@@ -53,7 +55,7 @@ def train(config: DictConfig) -> int:
 
 
 def prepare_rows(settings: SFTSettings, folder: RunFolder) -> None:
-    """Write the training rows once, in an order that the seed gives."""
+    """Write the training rows once, in an order that depends on the seed."""
     if folder.counts.exists():
         return
     questions, failed = read_questions(settings.responses, settings.alphas, settings.half)
@@ -72,7 +74,10 @@ def prepare_rows(settings: SFTSettings, folder: RunFolder) -> None:
 
 
 def finish(settings: SFTSettings, folder: RunFolder, total: int, minutes: float) -> int:
-    """Export the model, then write the manifest as the mark that the run is whole."""
+    """Export the model, then write the manifest, which marks the run as finished.
+
+    Returns 0, or 1 after an error message if the last checkpoint is missing.
+    """
     if not folder.checkpoint(total).is_dir():
         print(f"error: verl ended without a model of step {total}; its output is in {folder.log}", file=sys.stderr)
         return 1

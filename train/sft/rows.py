@@ -1,7 +1,7 @@
-"""What supervised fine-tuning teaches about the answers that reinforcement learning ranks, without a label of people.
+"""The rows of supervised fine-tuning, from the answers that reinforcement learning uses, without human labels.
 
-The prompt `ranking-only`: their letters, largest α first (the SFT ranker). Any other: the word rule's trajectory, a
-cold start for a base that cannot write one.
+With the prompt `ranking-only` the reply to learn is the answers' letters, largest α first (the SFT ranker). With any
+other prompt it is the word rule's trajectory: a cold start for a base that cannot write one.
 """
 
 import json
@@ -23,7 +23,7 @@ UNRANKED = "unranked"
 
 
 class Lesson(NamedTuple):
-    """Answers to one question, by the α of candidates A, B, ... as shown, and the reply that is taught."""
+    """A question, the α of candidates A, B, ... in the prompt, and the reply to learn."""
 
     question: Question
     alphas: list[float]
@@ -33,14 +33,14 @@ class Lesson(NamedTuple):
 def draw_lessons(
     settings: SFTSettings, questions: Sequence[Question], flags: Mapping[str, Flags]
 ) -> tuple[list[Lesson], list[Row]]:
-    """`(lessons, counts)`: for each stage its number of sets of K candidates, question after question.
+    """Return `(lessons, counts)`: for each stage its number of sets of K candidates, question after question.
 
-    Of a question come all the sets that it has, or `sets_per_question` of them; those that the word rule cannot rank as
-    α does teach no trajectory, and are passed over. The prompt, `variant`, decides what is taught.
+    A question gives all its sets, or `sets_per_question` of them. The prompt (`variant`) determines the reply to learn.
+    If it is a trajectory, sets are skipped that the word rule cannot rank as α does. flags: of each question, by id.
 
     A question is used for one K only (paper, Table 7: 5,500 questions give 3,877 pairs, 3,874 triplets, 3,883
-    quadruplets). `flags` of each question by its id. The counts of a stage have the questions that gave no set when
-    their turn came, by reason; they are there for the next. Raises InputError, with the figures, when too few remain.
+    quadruplets). The counts of a stage include, by reason, the questions that gave no set. The next stage may use them.
+    Raises InputError, with the numbers, if a stage gets too few sets.
     """
     drawn: list[Lesson] = []
     counts: list[Row] = []
@@ -72,7 +72,7 @@ def draw_lessons(
 
 
 def lessons_of(question: Question, k: int, seed: int, flags: Flags, variant: str) -> tuple[list[Lesson], str | None]:
-    """The question's sets of k answers with what is taught about them, or no set and the reason."""
+    """Return the lessons of a question's sets of k answers and None, or no lesson and the reason."""
     if reason := blocking_reason(flags, question.answers, k):
         return [], reason
     lessons = []
@@ -84,16 +84,16 @@ def lessons_of(question: Question, k: int, seed: int, flags: Flags, variant: str
 
 
 def ranking_reply(alphas: Sequence[float]) -> str:
-    """`["C", "A", "B"]`: the letters of candidates A, B, ... by falling α."""
+    """Return the letters of candidates A, B, ... by falling α, as JSON: `["C", "A", "B"]`."""
     by_letter = dict(zip(LETTERS, alphas, strict=False))
     return json.dumps(sorted(by_letter, key=lambda letter: -by_letter[letter]))
 
 
 def rule_reply(question: Question, alphas: Sequence[float], variant: str) -> str | None:
-    """The word rule's trajectory that ranks the answers as α does; None if no share of STRICTNESS gives one.
+    """Return the word rule's trajectory that ranks the answers as α does, or None if no share of STRICTNESS gives one.
 
-    α is a weak label here: it chooses how strict the rule is with these answers, and drops those that it would rank
-    wrongly or not at all. An answer without a sentence has no claim and no rank.
+    α is a weak label here. It selects how strict the rule is with these answers, and drops sets that the rule ranks
+    wrongly or not at all. An answer without a sentence has no claim and so no rank.
     """
     answers = question.answers_at(alphas)
     for least in STRICTNESS:
@@ -107,9 +107,10 @@ def rule_reply(question: Question, alphas: Sequence[float], variant: str) -> str
 def build_rows(
     settings: SFTSettings, lessons: Sequence[Lesson], tokens: TokenCounter
 ) -> tuple[list[Row], dict[str, Any]]:
-    """`(rows of verl's SFT data set, counts)`; rows of over `data.max_length` tokens in all are counted, not built.
+    """Return `(rows of verl's SFT data set, counts)`.
 
-    Of the counts `shown` has, for each K, which alphas stand in its rows, and at which letter.
+    Lessons with more than `data.max_length` tokens of prompt and reply give no row and are counted. `shown` in the
+    counts says, for each K, which alphas its rows have and at which letters (`count_shown`).
     """
     rows: list[Row] = []
     for question, alphas, reply in lessons:

@@ -1,8 +1,8 @@
 """A CPU platform for verl 0.9.1, loaded by `VERL_PLATFORM=cpu VERL_USE_EXTERNAL_MODULES=train.verl_cpu`.
 
-Only verl's own extension points are used, but for one function that `platform` replaces (process groups over gloo):
-the platform registry, the rollout registries (rollout name `hf_cpu`) and, in `engine`, the engine registry, which
-`actor_rollout_ref.model.external_lib` loads in every worker.
+It uses verl's extension points: the platform registry, the rollout registries (rollout name `hf_cpu`), and the engine
+registry. `actor_rollout_ref.model.external_lib` loads `engine` in every worker. Beyond that, `platform` replaces verl's
+functions that create process groups, to use gloo, and `replay` the one that distributes rows.
 """
 
 from verl.workers.rollout import base

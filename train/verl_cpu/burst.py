@@ -1,7 +1,7 @@
-"""Requests that arrive one by one, decoded as one batch in an order that does not depend on their arrival.
+"""Collect requests that arrive one by one, and decode them as one batch in an order independent of their arrival.
 
-verl's agent loop sends each rollout as a request of its own. A whole step decoded at once is far cheaper, and in a
-fixed order, with seeds that depend on (seed, step, prompt, sample) only, it gives the same rollouts every time.
+verl's agent loop sends each rollout as a separate request. It is much cheaper to decode a whole step at once. The order
+is fixed, and seeds depend only on (seed, step, prompt, sample), so the rollouts are the same every time.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from train.rollouts import rollout_seed
 
 
 class Sampling(NamedTuple):
-    """How a request is to be sampled; temperature 0 is greedy."""
+    """The sampling parameters of a request. Temperature 0 is greedy."""
 
     temperature: float
     top_p: float
@@ -22,7 +22,7 @@ class Sampling(NamedTuple):
 
 
 class Rollout(NamedTuple):
-    """A decoded request: token ids, their log-probabilities, and which sample of its prompt it is (from 0)."""
+    """A decoded request: token ids, their log-probabilities, and the sample's number in its prompt (from 0)."""
 
     ids: list[int]
     logprobs: list[float]
@@ -31,7 +31,7 @@ class Rollout(NamedTuple):
 
 @dataclass
 class Request:
-    """One prompt to decode, at most `limit` new tokens."""
+    """A prompt to decode, with at most `limit` new tokens."""
 
     prompt: tuple[int, ...]
     limit: int
@@ -46,9 +46,9 @@ Decode = Callable[[Sequence[Request], Sequence[int]], Awaitable[list[Decoded]]]
 class Bursts:
     """Collects requests until a step is complete, then decodes them together.
 
-    `expected` tells for each sampling how many requests a step sends; where it is unknown, or some never come (their
-    agent failed), the burst is closed after `patience` seconds without a new request. `decode(requests, seeds)` is
-    awaited with at most `rows` requests at a time.
+    expected: for each sampling the number of requests in a step. If it is unknown, or if some requests never arrive
+    because their agent failed, decoding starts after `patience` seconds without a new request. decode: awaited as
+    `decode(requests, seeds)` with at most `rows` requests at a time.
     """
 
     def __init__(
@@ -56,17 +56,17 @@ class Bursts:
     ) -> None:
         self.decode, self.seed, self.rows, self.expected, self.patience = decode, seed, rows, expected, patience
         self.step = 0
-        self.seen: Counter[tuple[Sampling, tuple[int, ...]]] = Counter()  # samples of each prompt in this step
+        self.seen: Counter[tuple[Sampling, tuple[int, ...]]] = Counter()  # samples of each prompt so far in this step
         self.waiting: list[Request] = []
         self.arrived = asyncio.Event()
 
     def start_step(self, step: int) -> None:
-        """New weights have come: the samples of each prompt are counted from 0 again."""
+        """Start a step after new weights arrived: the samples of each prompt are numbered from 0 again."""
         self.step = step
         self.seen.clear()
 
     def put(self, request: Request) -> asyncio.Future[Rollout]:
-        """Take a request into the next burst; the future is its rollout."""
+        """Add a request to the next burst. The returned future gives its rollout."""
         self.waiting.append(request)
         self.arrived.set()
         return request.rollout
@@ -97,9 +97,9 @@ class Bursts:
         return taken
 
     def _numbered(self, requests: list[Request]) -> list[tuple[Request, int]]:
-        """In order of prompt, with sample numbers: requests for the same prompt may be exchanged freely.
+        """Sort requests by prompt and number the samples. Requests of the same prompt are interchangeable.
 
-        A step that came in two bursts continues counting, so that no two samples of a prompt share a seed.
+        If a step arrives in two bursts, the numbers continue, so that no two samples of a prompt have the same seed.
         """
         numbered = []
         for request in sorted(requests, key=lambda r: (len(r.prompt), r.prompt)):
@@ -122,10 +122,10 @@ class Bursts:
 
 
 def deal(prompts: Sequence[Hashable], ranks: int) -> list[list[int]]:
-    """Positions of the requests of each rank: one prompt after the other is dealt out, with all its samples.
+    """Return the positions of each rank's requests. Prompts are dealt to the ranks in turn, with all their samples.
 
-    Samples of a prompt draft from each other (`rag_zeval.models.decoding`); prompts in order of length give each rank
-    about as much to read.
+    Samples of a prompt must be together because they draft from each other (`rag_zeval.models.decoding`). If prompts
+    are sorted by length, each rank gets about the same number of prompt tokens.
     """
     order = {prompt: at for at, prompt in enumerate(dict.fromkeys(prompts))}
     return [[at for at, prompt in enumerate(prompts) if order[prompt] % ranks == rank] for rank in range(ranks)]

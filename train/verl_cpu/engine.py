@@ -1,4 +1,4 @@
-"""The FSDP2 engine on CPU, over gloo; `actor_rollout_ref.model.external_lib=train.verl_cpu.engine` loads it."""
+"""The FSDP2 engine on CPUs, with gloo. `actor_rollout_ref.model.external_lib=train.verl_cpu.engine` loads it."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -21,10 +21,10 @@ from train.verl_cpu.unpinned import UnpinnedEngine
 
 @EngineRegistry.register(model_type="language_model", backend=["fsdp2"], device="cpu")
 class CPUEngine(UnpinnedEngine):
-    """Runs what the rows of a micro-batch share only once, and watches that the rollouts came from these weights."""
+    """Computes prefixes shared by rows of a micro-batch once, and measures whether rollouts agree with the weights."""
 
-    served = False  # whether the rollout server has the present weights
-    last = True  # whether the present micro-batch is the last one of an update
+    served = False  # whether the rollout server has the current weights
+    last = True  # whether the current micro-batch is the last one of an update
 
     def _build_module(self) -> Any:
         module = super()._build_module()
@@ -37,7 +37,7 @@ class CPUEngine(UnpinnedEngine):
         return module
 
     def forward_backward_batch(self, *args: Any, **kwargs: Any) -> Any:
-        """verl's, but FSDP casts and copies the weights once for all micro-batches, not twice for each."""
+        """Do what verl does, but FSDP casts and copies the weights once for all micro-batches, not twice for each."""
         parts = [part for part in self.module.modules() if isinstance(part, FSDPModule)]
         for part in parts:
             part.set_reshard_after_forward(False, recurse=False)
@@ -46,16 +46,16 @@ class CPUEngine(UnpinnedEngine):
             return super().forward_backward_batch(*args, **kwargs)
         finally:
             for part in parts:
-                part.reshard()  # the optimizer changes the originals
+                part.reshard()  # the optimizer changes the sharded originals
 
     def prepare_model_inputs(self, micro_batch: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Token ids packed, and which tokens' probabilities are needed: logits of all places weigh on a small model."""
+        """Return the packed token ids, and which tokens need probabilities: all logits would cost too much."""
         tokens = micro_batch["input_ids"]
         packed = pack([row.tolist() for row in tokens.unbind()])
         looked_at = _looked_at(micro_batch)
         kept, of_kept = torch.unique(packed.places[looked_at], return_inverse=True)
         head = self.module.get_output_embeddings()
-        head.forward = partial(  # for one pass
+        head.forward = partial(  # until the outputs of this pass are prepared
             _log_probs_of_head,
             head,
             Chosen(of_kept, torch.roll(tokens.values(), -1)[looked_at]),
@@ -68,9 +68,9 @@ class CPUEngine(UnpinnedEngine):
     def prepare_model_outputs(
         self, output: Any, output_args: dict[str, Any], micro_batch: Any, logits_processor_func: Any
     ) -> dict[str, torch.Tensor]:
-        """As verl has it: nested log_probs (and entropy, if asked for), at each token that of the one after it.
+        """Return nested log_probs (and entropy, if requested) as verl does: at each token the value of the next token.
 
-        0 where no loss looks at it; verl has a number without a meaning there.
+        Values that no loss uses are 0. verl has meaningless numbers there.
         """
         del self.module.get_output_embeddings().forward
         looked_at, of_kept = output_args["looked_at"], output_args["of_kept"]
@@ -88,10 +88,11 @@ class CPUEngine(UnpinnedEngine):
     def forward_step(
         self, micro_batch: Any, loss_function: Any, forward_only: bool
     ) -> tuple[torch.Tensor, dict[str, Any]]:
-        """verl's, with the metric `rollout_probs_diff_max` for the updates on the rollouts' own weights.
+        """Do what verl does, and add the metric `rollout_probs_diff_max` while the weights are those of the rollouts.
 
-        It is the largest |p - p of the rollout| of a response token: near 0 as long as rollout and training agree.
-        A micro-batch that teaches nothing is not computed, except the last one, in which ranks exchange gradients.
+        The metric is the largest |p in training - p in the rollout| of a response token. It is near 0 as long as
+        rollout and training agree. A micro-batch that teaches nothing is skipped. The last one is never skipped,
+        because the ranks exchange gradients in it.
         """
         if not forward_only and not self.last and _teaches_nothing(micro_batch):
             return self._skipped(micro_batch, loss_function)
@@ -105,7 +106,7 @@ class CPUEngine(UnpinnedEngine):
         return loss, output
 
     def _skipped(self, micro_batch: Any, loss_function: Any) -> tuple[torch.Tensor, dict[str, Any]]:
-        """The loss, which is 0, and verl's metrics of a micro-batch whose log-probabilities are those of before."""
+        """Return the loss (0) and verl's metrics of a skipped micro-batch, with the old log-probabilities."""
         looked_at = _looked_at(micro_batch)
         values = torch.zeros(len(looked_at)).masked_scatter(looked_at, micro_batch["old_log_probs"].values().float())
         offsets = micro_batch["input_ids"].offsets()
@@ -119,11 +120,11 @@ class CPUEngine(UnpinnedEngine):
         return super()._gradient_sync_context(is_last_micro_batch=is_last_micro_batch)
 
     def get_per_tensor_param(self, *args: Any, **kwargs: Any) -> Any:
-        self.served = True  # verl asks for the weights to bring them to the server, and only then
+        self.served = True  # verl calls this only to send the weights to the server
         return super().get_per_tensor_param(*args, **kwargs)
 
     def _merged_lora_per_tensor_param(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """Base and adapter as one model, in the precision they are trained in; verl rounds them to bfloat16."""
+        """Yield the weights of base and adapter merged, in the training's precision. verl rounds them to bfloat16."""
         with merged_lora_context(self.module, backup_adapters=True):
             for name, weight in normalize_peft_param_name(self.module.state_dict()).items():
                 yield name, (weight.full_tensor() if isinstance(weight, DTensor) else weight).clone()
@@ -136,12 +137,12 @@ class CPUEngine(UnpinnedEngine):
 def _log_probs_of_head(
     head: torch.nn.Linear, chosen: Chosen, temperature: float, with_entropy: bool, hidden: torch.Tensor
 ) -> Values:
-    """What the output layer gives instead of logits. hidden [1, places, size]."""
+    """Return log-probabilities and entropy from the output layer, instead of logits. hidden: [1, places, size]."""
     return log_probs_and_entropy(hidden[0], head.weight, head.bias, chosen, temperature, with_entropy)
 
 
 def _teaches_nothing(micro_batch: Any) -> bool:
-    """Whether no rollout of a micro-batch is better than another, and nothing else moves the policy."""
+    """Whether all advantages of a micro-batch are 0, and neither KL nor entropy changes the policy."""
     if "advantages" not in micro_batch or "ref_log_prob" in micro_batch:
         return False
     has_entropy = tu.get_non_tensor_data(micro_batch, "calculate_entropy", default=False)
@@ -149,9 +150,10 @@ def _teaches_nothing(micro_batch: Any) -> bool:
 
 
 def _looked_at(micro_batch: Any) -> torch.Tensor:
-    """Of each token, one row after the other, whether a loss looks at the probability of the token after it.
+    """Return for each token, row after row, whether a loss uses the probability of the next token.
 
-    SFT rows have a `loss_mask` over all tokens, rollouts a `response_mask` over the response, which comes last.
+    SFT rows have a `loss_mask` over all tokens. Rollouts have a `response_mask` over the response, which is the end of
+    the row.
     """
     tokens = micro_batch["input_ids"]
     if "response_mask" not in micro_batch:

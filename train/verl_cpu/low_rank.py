@@ -1,4 +1,4 @@
-"""LoRA layers of peft that add the adapter's part inside one product, instead of scaling and adding it afterwards."""
+"""Faster LoRA layers of peft: one fused product adds the adapter's part, instead of separate scaling and adding."""
 
 from functools import partial
 from typing import Any
@@ -8,14 +8,14 @@ from peft.tuners.lora import Linear
 
 
 def fuse_adapters(module: torch.nn.Module) -> None:
-    """Let every linear LoRA layer of the module compute its output so, without copies of it."""
+    """Make every linear LoRA layer of the module add the adapter's part in place, without copies of the output."""
     for layer in module.modules():
         if isinstance(layer, Linear):
             layer.forward = partial(_forward, layer)  # type: ignore[method-assign]
 
 
 def _forward(layer: Linear, x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-    """What peft's own gives, up to rounding: base(x) + scaling * B(A(dropout(x)))."""
+    """Return the same as peft's layer up to rounding: base(x) + scaling * B(A(dropout(x)))."""
     adapters = [name for name in layer.active_adapters if name in layer.lora_A]
     if (
         layer.disable_adapters

@@ -1,7 +1,7 @@
 """The CPU as an accelerator of verl's platform layer (verl/plugin/platform).
 
-verl asks two things of an accelerator: a module like `torch.cuda` (`DEVICE` here), and a `PlatformBase`. It takes both
-for GPUs. A CPU has no memory of its own, no streams to wait for and nothing to profile: most answers are "nothing".
+verl needs two things from an accelerator: a module like `torch.cuda` (`DEVICE` here), and a `PlatformBase`. Both are
+designed for GPUs. A CPU has no separate memory, no streams to wait for and no profiler, so most functions do nothing.
 """
 
 import contextlib
@@ -19,15 +19,15 @@ from train.freed_memory import give_back
 
 
 def nothing(*args: Any, **kwargs: Any) -> None:
-    """What a CPU has no use for: there is nothing to choose, to wait for or to reset."""
+    """Do nothing: a CPU has no device to choose, no stream to wait for and no statistics to reset."""
 
 
 def peak_bytes(*_: object) -> int:
-    """The most memory that this process has had."""
+    """Return the peak memory of this process, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-# What verl expects of `torch.<device>`: torch.cpu lacks the calls for memory, caches and random state.
+# The functions that verl expects in `torch.<device>`. torch.cpu lacks those for memory, caches and random state.
 DEVICE: Any = SimpleNamespace(
     **dict.fromkeys(("init", "set_device", "synchronize", "ipc_collect", "set_per_process_memory_fraction"), nothing),
     **dict.fromkeys(("reset_peak_memory_stats", "reset_accumulated_memory_stats"), nothing),
@@ -54,7 +54,7 @@ DEVICE: Any = SimpleNamespace(
 
 @PlatformRegistry.register(platform="cpu")
 class CPUPlatform(PlatformBase):
-    """One logical device. It is only ever chosen by name: on a machine with a GPU verl must not find this one."""
+    """One logical device. It is chosen only by name, because verl must not find it on a machine with a GPU."""
 
     device_name = vendor_name = "cpu"
     device_module = DEVICE
@@ -69,7 +69,7 @@ class CPUPlatform(PlatformBase):
     def is_platform_available(self, use_smi_check: bool = False) -> bool:
         return False
 
-    def current_device(self) -> str:  # verl passes it on as a torch device
+    def current_device(self) -> str:  # verl uses it as a torch device
         return "cpu"
 
     def device_count(self) -> int:
@@ -85,7 +85,7 @@ class CPUPlatform(PlatformBase):
         return "CUDA_VISIBLE_DEVICES"
 
     def ray_resource_name(self) -> str:
-        """verl schedules a worker on a ray "GPU" or "NPU" only: so a CPU worker takes a logical one (num_gpus=1)."""
+        """Return "GPU": verl schedules workers only on a ray "GPU" or "NPU", so a CPU worker takes a logical GPU."""
         return "GPU"
 
     def ray_noset_envvars(self) -> list[str]:
@@ -98,7 +98,7 @@ class CPUPlatform(PlatformBase):
         return contextlib.nullcontext()
 
 
-# verl builds the backend string "cpu:gloo,{device}:{backend}", which torch refuses when the device is "cpu" too.
+# verl builds the backend string "cpu:gloo,{device}:{backend}", which torch refuses if the device is "cpu" too.
 _init_process_group_ray = verl_distributed.initialize_global_process_group_ray
 
 

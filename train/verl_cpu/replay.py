@@ -1,7 +1,8 @@
-"""A prompt's rollouts stay on one rank, where the engine computes what they share once.
+"""Keep all rollouts of a prompt on one rank, so that the engine computes their shared prefix only once.
 
-verl deals single rows out to the ranks, so that each gets as many tokens. `trainer.v1.sampler.custom_sampler` names
-this replay buffer, which is made in the process of verl's trainer: there it replaces the function that deals.
+verl distributes single rows to the ranks, so that all get about the same number of tokens.
+`trainer.v1.sampler.custom_sampler` names this replay buffer, which is created in the process of verl's trainer. There
+it replaces the function that distributes rows.
 """
 
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from train.rollouts.ordered_buffer import OrderedReplayBuffer
 
 
 class PromptsTogether(OrderedReplayBuffer):
-    """Rows in a fixed order, dealt out to the ranks by prompt."""
+    """A replay buffer with rows in a fixed order, which are distributed to the ranks by prompt."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -26,9 +27,10 @@ class PromptsTogether(OrderedReplayBuffer):
 def partitions_by_prompt(
     seqlen_list: Sequence[int], k_partitions: int, equal_size: bool, *, rollouts: int
 ) -> list[list[int]]:
-    """The rows of each rank, about as much work for each; verl's own parts where some prompt has fewer rows.
+    """Return the rows of each rank, with about the same work for each and all rows of a prompt on one rank.
 
-    seqlen_list [rows]: the work of each row, a prompt's `rollouts` rows one after the other.
+    seqlen_list [rows]: the work of each row. The `rollouts` rows of a prompt must be next to each other. If the rows
+    are not a multiple of rollouts x ranks, because some are missing for example, verl's own distribution is returned.
     """
     if len(seqlen_list) % (rollouts * k_partitions):
         return get_seqlen_balanced_partitions(seqlen_list, k_partitions, equal_size)

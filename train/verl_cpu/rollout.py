@@ -1,4 +1,4 @@
-"""Rollout server of verl on transformers, in ray actors: token ids in, token ids and log-probabilities out."""
+"""A rollout server for verl with transformers in ray actors. It returns token ids and log-probabilities."""
 
 import asyncio
 import itertools
@@ -41,10 +41,11 @@ class Server:
     async def generate(
         self, prompt_ids: Sequence[int], sampling_params: dict[str, Any], request_id: str, **kwargs: Any
     ) -> TokenOutput:
-        """One sample after these token ids, as verl's agent loop asks for it.
+        """Return one sample for these prompt token ids, as verl's agent loop requests it.
 
-        Gives the ids written and, where `logprobs` is set, the log-probability of each. It has at most `max_tokens`
-        (without them, the configured response length), and never more than prompt and response have room for.
+        The output has the new token ids and, if `logprobs` is set, the log-probability of each. There are at most
+        `max_tokens` (default: the configured response length). Prompt and response together never exceed the configured
+        lengths.
         """
         params = sampling_params
         limit = params.get("max_tokens") or params.get("max_new_tokens") or self.config.response_length
@@ -65,7 +66,7 @@ class Server:
                 decoder.decode.remote(
                     [requests[at].prompt for at in share],
                     [requests[at].limit for at in share],
-                    requests[0].sampling._asdict(),  # plain: a class of this package would import verl
+                    requests[0].sampling._asdict(),  # a dict, since a class of this package would import verl
                     [seeds[at] for at in share],
                 )
                 for decoder, share in zip(self.decoders, shares, strict=True)
@@ -76,18 +77,18 @@ class Server:
         return [by_request[at] for at in range(len(requests))]
 
     async def start_step(self, step: int) -> None:
-        """The decoders have the weights of this step."""
+        """Start a step: the decoders have its weights now."""
         self.bursts.start_step(step)
 
     async def nothing(self, *args: Any, **kwargs: Any) -> None:
-        """verl calls these around updates and checkpoints; nothing here needs waking, and no cache outlives a burst."""
+        """Do nothing. verl calls these around updates and checkpoints, but decoders do not sleep and keep no cache."""
 
     wake_up = sleep = clear_kv_cache = release_kv_cache = resume_kv_cache = nothing
     start_profile = stop_profile = abort_all_requests = resume_generation = nothing
 
 
 class Replica(RolloutReplica):
-    """Starts a decoder for each rank, and a server before them."""
+    """Starts a decoder for each rank, and a server that uses them."""
 
     async def launch_servers(self) -> None:
         if self.world_size != self.config.data_parallel_size:
@@ -115,7 +116,7 @@ class Replica(RolloutReplica):
         )
         await server.launch_server.remote()
         self.servers, self._server_handle = [server], server
-        self.decoders = decoders  # their owner holds them too: ray ends an actor that nobody holds
+        self.decoders = decoders  # keep a reference: ray ends an actor without references
         host = ray.util.get_node_ip_address().strip("[]")
         self._server_address = f"{host}:hf-{self.replica_rank}"  # only a key for verl's load balancer
 
@@ -129,7 +130,7 @@ def _decoder_name(rank: int) -> str:
 
 
 class ServerAdapter(BaseRollout):
-    """Lives in the FSDP worker and sends the trained weights to the decoder of its rank."""
+    """The part in the FSDP worker, which sends the trained weights to the decoder of its rank."""
 
     def __init__(self, config: Any, model_config: Any, device_mesh: Any, replica_rank: int = -1) -> None:
         super().__init__(config, model_config, device_mesh)
@@ -137,7 +138,7 @@ class ServerAdapter(BaseRollout):
         self.replica, of_replica = divmod(self.rank, self.config.data_parallel_size)
         self.tells_server = of_replica == 0
 
-    # Both are looked up once: a handle says what an actor died of, a dead actor's name leads nowhere.
+    # Both are looked up once: a handle tells why an actor died, but a dead actor cannot be found by name.
     @cached_property
     def decoder(self) -> Any:
         return ray.get_actor(_decoder_name(self.rank))
@@ -147,7 +148,7 @@ class ServerAdapter(BaseRollout):
         return ray.get_actor(_server_name(self.replica))
 
     async def resume(self, *args: Any) -> None:
-        """Nothing was put to sleep."""
+        """Do nothing, because decoders do not sleep."""
 
     release = resume
 
@@ -155,10 +156,10 @@ class ServerAdapter(BaseRollout):
     async def update_weights(
         self, weights: Any, global_steps: int | None = None, wire_format: str = "named_tensors", **kwargs: Any
     ) -> None:
-        """Hand the trained weights, (name, tensor) in any precision, to the decoder in fp32.
+        """Send the trained weights, (name, tensor) in any precision, to the decoder in fp32.
 
-        The server is told the step they are of, before it is asked for rollouts again. Raises ValueError for any other
-        format.
+        The server gets the step of the weights before the next rollouts are requested. Raises ValueError for any other
+        wire format.
         """
         if wire_format != "named_tensors":
             raise ValueError(f"rollout hf_cpu takes named tensors, not {wire_format}")

@@ -1,8 +1,8 @@
-"""Rows of tokens that begin alike, run as one packed row in which each distinct prefix is computed once.
+"""Pack rows of tokens with shared prefixes into one row, in which each distinct prefix is computed once.
 
-The rollouts of a prompt share it, and those of a trained judge much of what follows too: of the 37,000 tokens of 64
-rollouts of 8 prompts, 10,000 to 17,000 are left, and updates take a quarter to a third of the time of padded rows.
-Gradients flow through a shared token from all rows that hold it.
+The rollouts of a prompt share it, and rollouts of a trained judge also share much of their beginning. So 10,000 to
+17,000 of the 37,000 tokens of 64 rollouts of 8 prompts are left. Updates take a quarter to a third of the time of
+padded rows. A shared token gets the gradients of all rows that have it.
 """
 
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ from transformers import AttentionInterface
 ATTENTION = "shared_prefix"  # its name in transformers
 
 
-@dataclass(frozen=True, eq=False)  # transformers hands it down to the layers: a leaf, never looked into
+@dataclass(frozen=True, eq=False)  # transformers passes it to the layers as an opaque value
 class Segment:
-    """The tokens that only this row, of the rows so far, has: places `start` to `stop` of the packed row.
+    """The tokens of a row that no earlier row has: places `start` to `stop` of the packed row.
 
-    `path` [keys]: the places of the row's tokens from its beginning, this segment's own at the end.
+    `path` [keys]: the places of all tokens of the row up to this segment's end.
     """
 
     start: int
@@ -29,11 +29,12 @@ class Segment:
 
 @dataclass(frozen=True, eq=False)
 class PackedRows:
-    """Rows laid out as one; build it with `pack`.
+    """Several rows packed into one. Build it with `pack`.
 
-    `input_ids`, `position_ids` [1, places]; `places` [tokens]: where each token of the rows, one row after the other in
-    the given order, stands in the packed row; `segments` in the order of their places; `causal` [longest, longest]:
-    True where a token (row) sees a token (column) of its own path.
+    - `input_ids`, `position_ids` [1, places]: the packed row.
+    - `places` [tokens]: the place in the packed row of each token of the rows, row after row in the given order.
+    - `segments`: in the order of their places.
+    - `causal` [longest, longest]: True if a token (row) sees a token (column) of its own path.
     """
 
     input_ids: torch.Tensor
@@ -44,7 +45,10 @@ class PackedRows:
 
 
 def pack(rows: Sequence[list[int]]) -> PackedRows:
-    """Lay out rows of token ids, none empty. Sorted, a row shares its longest prefix with the row before it."""
+    """Pack rows of token ids, none of them empty.
+
+    The rows are sorted first: then each row shares its longest prefix with the row before it.
+    """
     ids: list[int] = []
     positions: list[int] = []
     segments: list[Segment] = []
@@ -72,7 +76,7 @@ def pack(rows: Sequence[list[int]]) -> PackedRows:
 
 
 def common_prefix(left: list[int], right: list[int]) -> int:
-    """How many tokens two rows have in common from their beginning."""
+    """Return the length of the longest common prefix of two rows."""
     length = 0
     for a, b in zip(left, right, strict=False):
         if a != b:
@@ -94,14 +98,14 @@ def attend(
     sliding_window: int | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attention of each segment over its row's path, in transformers' attention interface.
+    """Compute the attention of each segment over its path, as an attention function of transformers.
 
-    query [1, heads, places, size], key and value [1, key-value heads, places, size]; gives [1, places, heads, size].
-    Raises NotImplementedError for a model with a sliding window.
+    query: [1, heads, places, size]. key, value: [1, key-value heads, places, size]. Returns [1, places, heads, size]
+    and None (no attention weights). Raises NotImplementedError for a model with a sliding window.
     """
     if sliding_window is not None:
         raise NotImplementedError("shared prefixes: a model with a sliding window")
-    keys, values = key.transpose(1, 2), value.transpose(1, 2)  # a token's numbers side by side: quick to gather
+    keys, values = key.transpose(1, 2), value.transpose(1, 2)  # each token is contiguous then: fast to gather
     attended = []
     for segment in packed_rows.segments:
         new, seen = segment.stop - segment.start, len(segment.path)
@@ -111,7 +115,7 @@ def attend(
                 keys.index_select(1, segment.path).transpose(1, 2),
                 values.index_select(1, segment.path).transpose(1, 2),
                 attn_mask=None if new == seen else packed_rows.causal[seen - new : seen, :seen],
-                is_causal=new == seen,  # quicker than the mask
+                is_causal=new == seen,  # faster than the mask
                 dropout_p=dropout,
                 scale=scaling,
                 enable_gqa=True,
@@ -120,4 +124,4 @@ def attend(
     return torch.cat(attended, dim=2).transpose(1, 2), None
 
 
-AttentionInterface.register(ATTENTION, attend)  # without a mask function: transformers then builds no mask
+AttentionInterface.register(ATTENTION, attend)  # no mask function is registered, so transformers builds no mask

@@ -1,6 +1,6 @@
-"""The engine of the GPU lane on a CPU; `actor_rollout_ref.model.external_lib=train.verl_rehearsal.engine` loads it.
+"""The engine of GPU runs, on a CPU. `actor_rollout_ref.model.external_lib=train.verl_rehearsal.engine` loads it.
 
-Unlike `train.verl_cpu.engine` it leaves verl's forward pass alone: packed rows, dynamic batches, verl's own
+Unlike `train.verl_cpu.engine` it does not change verl's forward pass: packed rows, dynamic batches, verl's own
 log-probabilities.
 """
 

