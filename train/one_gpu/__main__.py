@@ -5,8 +5,10 @@ Rewards, prompts and filters are those of `make train`. It needs no verl, ray or
 
 import hashlib
 import json
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from omegaconf import DictConfig
 
@@ -19,6 +21,7 @@ from train.settings import base_sha256
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the stage. Returns 0: trained, or done before; 2: the input is wrong; 130: interrupted."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     return exit_status(lambda: train(load_config("one_gpu", sys.argv[1:] if argv is None else argv)))
 
 
@@ -29,25 +32,30 @@ def train(config: DictConfig) -> int:
 
     settings = check_settings(OneGPUSettings, config)
     folder = RunFolder(settings.out_dir)
-    before = read_json(folder.identity) if folder.identity.exists() else None
     base = load_config("train", [f"profile={settings.profile}"]).base_model
     identity = {"config": {**stored(config), "out_dir": None}, "base": base_sha256(base)}
-    if before is not None:  # compare the settings before the rows are built, which takes longer
-        check_same_run(folder.path, {**before, "rows": None}, identity)
-    if folder.model.is_dir():
-        print(f"{folder.model}: trained before")
-        return 0
-    train_rows, val_rows = build_rows(settings.profile, settings.rows, settings.validation)
-    identity["rows"] = hashlib.sha256(json.dumps([train_rows, val_rows]).encode()).hexdigest()
-    check_same_run(folder.path, before or identity, identity)
-    print(f"{len(train_rows)} rows, {len(val_rows)} validation rows", flush=True)
-    from train.one_gpu.training import Training
-
     with folder.locked():
-        training = Training(settings, base, train_rows, val_rows)
+        check_same(folder, identity)
+        if folder.model.is_dir():
+            print(f"{folder.model}: trained before")
+            return 0
+        rows, val_rows = build_rows(settings.profile, settings.rows, settings.validation)
+        identity["rows"] = hashlib.sha256(json.dumps([rows, val_rows]).encode()).hexdigest()
+        check_same(folder, identity)
+        print(f"{len(rows)} rows, {len(val_rows)} validation rows", flush=True)
+        from train.one_gpu.training import Training
+
+        training = Training(settings, base, rows, val_rows)
         write_json(folder.identity, identity)
         training.run()
     return 0
+
+
+def check_same(folder: RunFolder, identity: Mapping[str, Any]) -> None:
+    """Raise InputError if the folder holds a run with another value of a key of `identity`."""
+    if folder.identity.exists():
+        before = {key: value for key, value in read_json(folder.identity).items() if key in identity}
+        check_same_run(folder.path, before, identity)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rag_zeval.files import iter_jsonl, json_line, read_card, write_bytes
 from rag_zeval.judge.evidence import ReferenceIndex
+from rag_zeval.models.decoding import stop_ids
 from rag_zeval.models.language_model import chat_ids
 from rag_zeval.stages.training_log import VALIDATION
 from rewards.combined import combined_reward
@@ -44,11 +45,19 @@ class Prompt:
 
     ids: list[int]
     alphas: list[float]
+    answers: list[str] | None
     reference: ReferenceIndex
     variant: str
 
     def score(self, text: str, words: PolicyTokens) -> Parts:
-        return combined_reward(text, self.alphas, self.reference, words, variant=self.variant)
+        return combined_reward(text, self.alphas, self.reference, words, variant=self.variant, answers=self.answers)
+
+
+def read_prompt(row: Row, tokenizer: Any, words: PolicyTokens) -> Prompt:
+    """Return the prompt of a row. words: the tokens in which quotes are compared with the reference."""
+    truth = json.loads(row["reward_model"]["ground_truth"])
+    reference, ids = ReferenceIndex(words(truth["reference"])), chat_ids(tokenizer, row["prompt"])
+    return Prompt(ids, truth["alphas"], truth.get("answers"), reference, truth["variant"])
 
 
 class Training:
@@ -59,10 +68,10 @@ class Training:
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.tokenizer = AutoTokenizer.from_pretrained(base)
         self.words = PolicyTokens(self.tokenizer)
-        self.train, self.val = ([self._prompt(row) for row in rows] for rows in (train, val))
+        self.train, self.val = ([read_prompt(row, self.tokenizer, self.words) for row in rows] for rows in (train, val))
         random.Random(settings.seed).shuffle(self.train)
         self.policy: Any = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32).to(self.device)
-        self.eos = {self.policy.config.eos_token_id, self.tokenizer.eos_token_id}
+        self.eos = stop_ids(self.policy, self.tokenizer)
         longest = max(len(prompt.ids) for prompt in [*self.train, *self.val])
         rows = max(settings.prompts * settings.rollouts, AT_ONCE)
         self.sampler = Sampler(
@@ -73,11 +82,6 @@ class Training:
         )
         self.done = 0  # finished steps
         self.best: dict[str, Any] = {}  # "score", "step" and "weights" of the best validated policy
-
-    def _prompt(self, row: Row) -> Prompt:
-        truth = json.loads(row["reward_model"]["ground_truth"])
-        reference = ReferenceIndex(self.words(truth["reference"]))
-        return Prompt(chat_ids(self.tokenizer, row["prompt"]), truth["alphas"], reference, truth["variant"])
 
     def run(self) -> None:
         """Train, then write the policy with the best validation score to model/. Step 0 counts too."""

@@ -70,17 +70,16 @@ def test_a_size_is_measured_once_and_in_little_time(tmp_path: Path, monkeypatch:
     assert speedup(str(tmp_path)) == first
 
 
-def test_the_dtype_is_part_of_the_identity_in_every_process(tiny_model: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rag_zeval.models.transformers_local.BATCH_ROWS", 1)
+def test_the_dtype_is_part_of_the_identity_in_every_process(tiny_model: str) -> None:
     plain, exact, rounded = (open_backend(tiny_model + end) for end in ("", "@float32", "@bfloat16"))
     assert plain.identity == exact.identity and rounded.identity == f"{exact.identity} bfloat16"
     assert rounded.name == f"{tiny_model}@bfloat16" and rounded.card == exact.card
-    requests = [Request(({"role": "user", "content": "hello"},), Sampling(1.0, 1.0, 60), trial) for trial in range(4)]
+    requests = [Request(({"role": "user", "content": "hello"},), Sampling(1.0, 1.0, 60), trial) for trial in range(64)]
     replies = []
     for backend in (rounded, open_backend(f"transformers:{tiny_model}@bfloat16", processes=2), exact):
         found = dict(as_finished(backend.complete, requests, len(requests)))
         replies.append([found[at].text for at in range(len(requests))])
-    assert replies[0] == replies[1] != replies[2]
+    assert replies[0] == replies[1] != replies[2]  # rounding changes about one reply in eight
 
 
 def test_vectors_and_checkers_name_their_dtype(tiny_model: str, write_nli: Callable[..., Path], tmp_path: Path) -> None:

@@ -16,10 +16,14 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers import AutoTokenizer
 
+from rag_zeval.judge.prompt import VARIANTS
 from rag_zeval.stages.training_log import VALIDATION, read_run
+from rewards.tokens import PolicyTokens
+from train.curriculum import Question, build_row
 from train.one_gpu import __main__ as command
-from train.one_gpu.training import advantages, batches
+from train.one_gpu.training import advantages, batches, read_prompt
 from train.run_folder import RunFolder
 
 
@@ -40,6 +44,14 @@ def test_advantages_have_mean_0_and_deviation_1_or_are_0(rewards: list[list[floa
             assert float(values.mean()) == pytest.approx(0, abs=1e-5)
             assert float(values.std()) == pytest.approx(1, abs=1e-4)
             assert torch.equal(values.argsort(stable=True), torch.tensor(had).argsort(stable=True))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_reply_to_any_prompt_variant_is_scored(variant: str, nano_base: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(nano_base)
+    tokens = PolicyTokens(tokenizer)
+    row = build_row(Question("1", "q?", "It opens.", {0.0: "It opens.", -1.0: "It sings."}), [0.0, -1.0], variant)
+    assert read_prompt(row, tokenizer, tokens).score("no trajectory", tokens)["format"] == 0
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +119,7 @@ def test_other_settings_and_rows_are_refused(
     told = refusal(command.main, [*words, f"out_dir={other}", "seed=5"])
     assert "holds a run with config.seed=1, not 5" in told
     assert "rollouts: must be 2 or more" in refusal(command.main, [*words, f"out_dir={tmp_path}/x", "rollouts=1"])
+    assert not (tmp_path / "x").exists()
     answers = Path(re.findall(r"responses: ([^,]+)", " ".join(words))[0])
     before = answers.read_text()
     try:
@@ -118,7 +131,7 @@ def test_other_settings_and_rows_are_refused(
     missing = ["profile=nano", f"out_dir={tmp_path}/x", "rows=[{responses: none.jsonl, k: 2, turns: 1, "]
     missing[-1] += "max_prompt_tokens: 9, max_rule_tokens: null, single_answer_every: null}]"
     assert "none.jsonl: no responses found" in refusal(command.main, missing)
-    assert not (tmp_path / "x").exists()
+    assert not (tmp_path / "x" / "run.json").exists()
 
 
 def test_two_runs_do_not_share_a_folder(words: list[str], tmp_path: Path, refusal: Any) -> None:
