@@ -23,21 +23,21 @@ NEEDS = ("answer", "reference")  # what an example must have (`judge.needs`)
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The judge's verdict on the answers to one question.
+    """What the judge says about the answers to one question, and what it cost.
 
     Attributes:
-        id: The example's.
+        id: The id of the example.
         scores: The support of each answer, in [0, 1]; None after a failure, or for an answer without claims.
         status: "ok", "repaired" (the reply was not quite JSON), or "failed: reason" (then the trajectory is None).
         trajectory: The claims of each answer, with quotes, analysis and verdict.
-        calls: Requests or generations, retries among them; 0 if the reply was cached.
-        prompt_tokens: As the model counts them; None if it does not say.
-        completion_tokens: Likewise, of the reply.
-        cached: Whether the reply was kept from an earlier call.
-        seconds: From asking to the reply. A batch of a local model is shared equally.
+        calls: Requests or generations, retries included; 0 if the reply was cached.
+        prompt_tokens: Tokens of the prompt, as the model counts them; None if unknown.
+        completion_tokens: The same for the reply.
+        cached: Whether the reply came from an earlier call.
+        seconds: From the request to the reply. In a batch of a local model, an equal share of the batch's time.
         reply: The model's text, unchanged.
         paid_tokens: Tokens of prompt and reply that are billed; None if unknown.
-        bounded: Calls that are billed in `paid_tokens` by an upper bound, because the endpoint did not say.
+        bounded: Calls for which `paid_tokens` has an upper bound, because the endpoint reported no token counts.
     """
 
     id: str
@@ -98,7 +98,7 @@ class Evaluator:
         return await self.judge(example)
 
     def request(self, example: Example) -> Request:
-        """The request that is sent to the model for this example."""
+        """Return the request that is sent to the model for this example."""
         messages = judge_messages(self.variant.name, example.question, example.reference, example.answers)
         schema = response_schema(len(example.answers), self.variant.name) if self.structured else None
         return Request(tuple(messages), self.sampling, response_schema=schema)
@@ -120,7 +120,7 @@ class Evaluator:
             yield evaluation
 
     async def judge(self, example: Example) -> Evaluation:
-        """As `evaluate_many`, for one example that has been checked already."""
+        """As `evaluate_many`, for one example that was checked before."""
         request = self.request(example)
         refusal = self._refusal(request.messages, example)
         if refusal is not None:
@@ -128,7 +128,7 @@ class Evaluator:
         return self._read(example, await self.backend.complete(request))
 
     def _refusal(self, messages: tuple[dict[str, str], ...], example: Example) -> str | None:
-        """Why no request is sent: nothing to judge, or a prompt beyond the window (it is never cut). Else None."""
+        """Return why no request is sent: nothing to judge, or a prompt beyond the window (never cut). Else None."""
         missing = lacking(example, NEEDS)
         if all(missing):
             return missing[0]
@@ -143,7 +143,7 @@ class Evaluator:
         )
 
     def _tokens_beyond_window(self, messages: tuple[dict[str, str], ...]) -> tuple[int, int] | None:
-        """Tokens of the prompt, and those kept for the reply, if they exceed the window; None if they fit."""
+        """Return the tokens of the prompt and those kept for the reply if they exceed the window; None if they fit."""
         window, prompt = self.backend.max_context, self.backend.count_tokens(messages)
         if window is None or prompt is None:
             return None  # the endpoint itself rejects a prompt that is too long

@@ -48,11 +48,11 @@ class ReferenceIndex:
         self._moves, self.link, self.length = moves, link, length
 
     def longest_common_span(self, span: Sequence[Hashable]) -> int:
-        """Length in tokens of the longest contiguous run of `span` that also occurs in the reference."""
+        """Return the length in tokens of the longest contiguous run of `span` that also occurs in the reference."""
         return max((run for _, run in self.follow(span)), default=0)
 
     def follow(self, tokens: Iterable[Hashable]) -> Iterator[tuple[int, int]]:
-        """After each token, yield `(state, run)`. run: length of the longest run that ends here, in tokens."""
+        """Yield `(state, run)` after each token. run: tokens of the longest run of the reference that ends here."""
         moves, link, length = self._moves, self.link, self.length
         state = run = 0
         for token in tokens:
@@ -66,7 +66,7 @@ class ReferenceIndex:
 
 
 def grounding(span: Sequence[Hashable], reference: ReferenceIndex) -> float:
-    """Verbatim share of a quote: longest common span / span length, in [0, 1] (paper, section 3.3.2).
+    """Return the verbatim share of a quote: longest common span / span length, in [0, 1] (paper, section 3.3.2).
 
     0 for a span under MIN_SPAN_TOKENS tokens.
     """

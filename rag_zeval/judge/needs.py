@@ -1,8 +1,8 @@
 """What an example must have so that its answers can be judged. Each scorer lists its needs; they are checked here.
 
 A need is a field of Example: "answer" (each of `answers`), "reference", "truth" or "chunks". "truth or reference" means
-that a reference of the example's own may replace the truth. Measures of overlap need "any answer", which may be empty:
-it overlaps with nothing, and published values of BLEU and ROUGE-L count it as 0.
+that a reference that the example gives itself may replace the truth. Measures of overlap need "any answer", which may
+be empty: it overlaps with nothing, and published values of BLEU and ROUGE-L count it as 0.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -13,8 +13,8 @@ from rag_zeval.text import is_blank, one_line
 
 ANSWER, ANY_ANSWER, OR = "answer", "any answer", " or "
 ANSWERS = (ANSWER, ANY_ANSWER)
-BETWEEN = "\n\n"  # joins retrieved chunks into one text
-NOUNS = {  # of needs and kinds of reference, in messages
+BETWEEN = "\n\n"  # between retrieved chunks that are joined into one text
+NOUNS = {  # what messages call needs and kinds of reference
     ANSWER: "answer",
     ANY_ANSWER: "answer",
     "reference": "reference",
@@ -32,9 +32,9 @@ class Given(NamedTuple):
 
 
 def given(example: Example, need: str) -> Given | None:
-    """The texts with which an example meets a need other than "answer"; None if they are blank.
+    """Return the texts with which an example meets a need other than "answer"; None if they are blank.
 
-    Only a reference of the example's own (of kind "reference") may replace another field.
+    Only a reference of the kind "reference", which the example gives itself, may replace another field.
     """
     for field in need.split(OR):
         found = _given(example, field)
@@ -44,7 +44,7 @@ def given(example: Example, need: str) -> Given | None:
 
 
 def texts_of(example: Example, need: str) -> tuple[str, ...]:
-    """The texts that an example has of a need which it is known to have."""
+    """Return the texts of a need that the example is known to meet."""
     found = given(example, need)
     assert found is not None
     return found.texts
@@ -57,7 +57,7 @@ def _given(example: Example, field: str) -> Given:
 
 
 def lacking(example: Example, needs: Collection[str]) -> tuple[str | None, ...]:
-    """For each answer, the status that says what is missing, such as "failed: no answer"; None if nothing is."""
+    """Return for each answer the status that says what is missing, such as "failed: no answer"; None if nothing is."""
     missing = [NOUNS[_kind(example, need)] for need in needs if need not in ANSWERS and given(example, need) is None]
     common = f"failed: {' and '.join(f'no {noun}' for noun in missing)}" if missing else None
     if not set(ANSWERS) & set(needs):
@@ -70,7 +70,10 @@ def lacking(example: Example, needs: Collection[str]) -> tuple[str | None, ...]:
 
 
 def missing_everywhere(examples: Sequence[Example], needs: Collection[str]) -> list[str]:
-    """What no example has, in words. Empty if one example meets all needs; all needs if none meets them together."""
+    """Return in words the needs that no example meets; empty if one example meets all needs.
+
+    If each need is met by some example, but all of them by none, all are returned.
+    """
     if any(None in lacking(example, needs) for example in examples):
         return []
     alone = [need for need in needs if not any(None in lacking(example, (need,)) for example in examples)]
@@ -78,11 +81,11 @@ def missing_everywhere(examples: Sequence[Example], needs: Collection[str]) -> l
 
 
 def judged_by(example: Example, needs: Iterable[str], also: Iterable[str] = ()) -> dict[str, Any]:
-    """The fields of a result row that hold the texts the answers are judged by, none of them twice.
+    """Return the fields of a result row that hold the texts by which the answers are judged, without duplicates.
 
-    reference, reference_kind: the reference or the truth if needed, else the chunks. chunks: kept beside the reference
-    if they are needed too. also: needs that are optional. If only the answer is needed, the reference is "" and its
-    kind None.
+    The fields are "reference" and "reference_kind": the reference or the truth if needed, else the chunks. If the
+    chunks are needed too, they are in "chunks". also: needs that are optional. If only the answer is needed, the
+    reference is "" and its kind None.
     """
     sources = [given(example, need) or Given(_kind(example, need), ()) for need in needs if need not in ANSWERS]
     sources += [found for need in also if (found := given(example, need))]

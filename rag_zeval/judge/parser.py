@@ -30,7 +30,7 @@ def parse_strict(text: str, n_candidates: int, variant: str = "paper") -> Trajec
 
 
 def as_reply(trajectory: Trajectory, variant: str = "paper") -> str:
-    """The JSON text that a judge of this variant would write; `parse_strict` reads it back."""
+    """Return the JSON text that a judge of this variant would write; `parse_strict` reads it back."""
     prompt = find_variant(variant)
     return json.dumps(
         [
@@ -50,17 +50,17 @@ def as_reply(trajectory: Trajectory, variant: str = "paper") -> str:
 def parse_lenient(
     text: str, n_candidates: int, variant: str = "paper", shown: Sequence[str] = (), *, cut: bool = False
 ) -> tuple[Trajectory, str]:
-    """The trajectory, and how it was read: "strict" or "repaired".
+    """Read a trajectory, and return it with how it was read: "strict" or "repaired".
 
-    A reply is repaired if it has fences, prose or thoughts around its list, JSON as models write it
-    (rag_zeval.replies.loose_json), `"true"` or `"yes"` for booleans, or no analysis or quotes. A candidate without
-    claims is kept; it has no score. shown: the texts that the model was asked about; what a reply copies from them, or
-    from the prompt, is not an evaluation. cut: whether the reply ended at its token limit; its JSON must then be
-    complete, and come first.
+    A reply is repaired if it has fences, prose or thoughts around its list, or JSON as models write it
+    (rag_zeval.replies.loose_json). So it is if booleans are `"true"` or `"yes"`, or if analysis or quotes are missing.
+    A candidate without claims is kept; it has no score. shown: the texts that the model was asked about. What a reply
+    copies from them, or from the prompt, is not an evaluation. cut: whether the reply ended at its token limit. If so,
+    its JSON must be complete, with no text before it.
 
-    A score is never made up. Raises FormatError if a candidate or a verdict is missing, a claim is empty, a claim's
-    fields are in the wrong place, claims are copied from a shown text, the reply has two different evaluations, or its
-    evaluation may be a draft in its thoughts.
+    A score is never made up. Raises FormatError if a candidate or a verdict is missing, or if a claim is empty, has its
+    fields in the wrong place or is copied from a shown text. It is also raised if the reply has two different
+    evaluations, or if its evaluation may be a draft in its thoughts.
     """
     prompt, echo = find_variant(variant), Echo(shown)
     try:
@@ -85,7 +85,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
 
 
 def response_schema(n_candidates: int, variant: str = "paper") -> dict[str, Any]:
-    """JSON schema (draft 2020-12) of the trajectories that `parse_strict` accepts, for servers that enforce one.
+    """Return the JSON schema (draft 2020-12) of trajectories that `parse_strict` accepts, for servers that enforce it.
 
     Unlike `parse_strict`, it fixes the order of the fields (such servers keep it) and allows no others. Rule (4), that
     claims have text and supported ones a quote, is not part of it. Raises InputError for an unknown variant.
@@ -106,7 +106,7 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def parse_ranking(text: str, n_candidates: int) -> tuple[str, ...]:
-    """The candidates' letters from best to worst, from a JSON list such as `["C", "A", "B"]`.
+    """Read the candidates' letters, from best to worst, from a JSON list such as `["C", "A", "B"]`.
 
     Raises FormatError unless the list has each letter once, and nothing else.
     """
@@ -120,12 +120,12 @@ def parse_ranking(text: str, n_candidates: int) -> tuple[str, ...]:
 
 
 def says_something(claim: str) -> bool:
-    """Whether a claim has a letter or a digit, so it is neither empty nor the dots of an example."""
+    """Whether a claim has a letter or a digit, so that it is neither empty nor the dots of an example."""
     return any(map(str.isalnum, claim))
 
 
 def claims_hold_text(trajectory: Trajectory, variant: str = "paper") -> bool:
-    """Rule (4) of the format reward: every claim has text, and every supported claim has a quote.
+    """Whether rule (4) of the format reward holds: every claim has text, and every supported claim has a quote.
 
     Variants without evidence need no quotes.
     """
@@ -159,7 +159,7 @@ def _in_order(candidates: Iterable[CandidateEvaluation]) -> Trajectory:
 
 
 def _check_ids(items: Any, n_candidates: int) -> None:
-    """Raise FormatError unless each candidate is there once, in any order (paper, section 3.3.2)."""
+    """Raise FormatError unless the list has each candidate once, in any order (paper, section 3.3.2)."""
     if not isinstance(items, list):
         raise FormatError("not a list of candidates")
     ids = [item.get("id") if isinstance(item, dict) else None for item in items]
@@ -214,7 +214,7 @@ _FIELD = re.compile(rf"""["'](?:{"|".join(CLAIM_FIELDS)})["']\s*:""")
 
 
 def _find(text: str, n_candidates: int, variant: Variant, echo: Echo, shown: Sequence[str], cut: bool) -> Trajectory:
-    """The only evaluation in a reply. Raises FormatError."""
+    """Return the only evaluation in a reply. Raises FormatError if there is none or another, or if it is unreadable."""
     hidden = [piece for piece in shown if _FIELD.search(piece)]
     try:
         found, outside = read_values(text, OBJECTS, cut=cut, hidden=hidden, closed=cut)
@@ -242,7 +242,7 @@ def _find(text: str, n_candidates: int, variant: Variant, echo: Echo, shown: Seq
 
 
 def _lists(values: Sequence[Any]) -> Iterator[list[Any]]:
-    """Lists of candidates: bare, as the only field of an object, or written as one object after the other."""
+    """Yield the lists of candidates: bare, as the only field of an object, or written as one object after the other."""
     row: list[Any] = []
     for value in values:
         if isinstance(value, dict) and "atomic_claims" in value:
@@ -261,7 +261,7 @@ def _claims(trajectory: Trajectory) -> list[str]:
 
 
 def _repeats(trajectory: Trajectory, echo: Echo) -> bool:
-    """Whether all claims are copied from what the model was shown. The evaluation is then not its own."""
+    """Whether all claims are copied from what the model was shown, so that the evaluation is not its own."""
     claims = _claims(trajectory)
     return bool(claims) and all(map(echo.begins, claims))
 
@@ -280,6 +280,6 @@ def _check_claims(trajectory: Trajectory, items: Any, echo: Echo) -> None:
 
 
 def _count_fields(value: Any) -> int:
-    """Number of fields of claims and candidates in a JSON value, at any depth."""
+    """Count the fields of claims and candidates in a JSON value, at any depth."""
     objects = (inner for inner in values_within(value) if isinstance(inner, dict))
     return sum(field in each for each in objects for field in CLAIM_FIELDS)

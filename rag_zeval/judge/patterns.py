@@ -13,9 +13,9 @@ _FIELD = re.compile(r'"(id|claim|is_supported)"\s*:\s*("(?:[^"\\]|\\.)*"|true\b|
 
 
 def read_patterns(text: str, n_candidates: int) -> Trajectory:
-    r"""Each candidate with the claims and verdicts after its id; without claims if its id is missing.
+    r"""Read for each candidate the claims and verdicts after its id.
 
-    If an id occurs twice, the last one counts.
+    A candidate whose id is missing has no claims. If an id occurs twice, the last one counts.
 
         >>> cut = '[{"id": "A", "atomic_claims": [{"claim": "He sang.", "is_supported": true}, {"claim": "He ro'
         >>> [claim.is_supported for claim in read_patterns(cut, 2)[0].atomic_claims]

@@ -22,8 +22,8 @@ from rag_zeval.text import without_surrogates
 
 FOLDER = Path(__file__).parent / "prompts"
 INPUTS = "{inputs}"
-CRITERIA = "{criteria}"  # what a criteria file says, in the one prompt that shows it (scorers.criteria_file)
-# Where a control token may begin. tests/hostile/control_tokens.yaml has those of over 50 families of models.
+CRITERIA = "{criteria}"  # placeholder for the text of a criteria file (scorers.criteria_file)
+# Where a control token may begin. tests/hostile/control_tokens.yaml lists those of over 50 families of models.
 _CONTROL = re.compile(
     r"""  <  (?! \s | = | [\d.][\d.,]* (?![\w.,>]) )           # `</s>`, `<|im_end|>`, `<b>`; not `< 5`, `<=` or `<0.05`
     | \[ (?= [|@]                                          # `[|user|]`, `[@BOS@]`
@@ -52,13 +52,13 @@ class Prompt:
         return text
 
     def message(self, inputs: str) -> dict[str, str]:
-        """The user's message that asks about these inputs (see `inputs_json`)."""
+        """Return the user's message that asks about these inputs (see `inputs_json`)."""
         before, after = self.template.split(INPUTS)
         return {"role": "user", "content": before + inputs + after}
 
     @property
     def prompt_hash(self) -> str:
-        """First 16 hex digits of the sha256 of the prompt text. It is written into every result file."""
+        """The first 16 hex digits of the sha256 of the prompt text. They are written into every result file."""
         return hashlib.sha256(self.template.encode()).hexdigest()[:16]
 
 
@@ -92,7 +92,7 @@ PROMPTS: dict[str, Prompt] = {**VARIANTS, RANKING.name: RANKING}
 
 
 def find_variant(name: str) -> Variant:
-    """The variant with this name. Raises InputError for an unknown name, and for the prompt of the ranker."""
+    """Return the variant with this name. Raises InputError for an unknown name, and for the prompt of the ranker."""
     if name == RANKING.name:
         raise InputError(f"prompt '{name}' asks for a ranking, not for claims: only the benchmarks can read it")
     if name not in VARIANTS:
@@ -101,7 +101,7 @@ def find_variant(name: str) -> Variant:
 
 
 def judge_inputs(question: str, reference: str, answers: Sequence[str]) -> str:
-    """The JSON object of the prompt. `json.loads` gives back the same texts, except that lone surrogates are replaced.
+    """Return the JSON object of the prompt. `json.loads` restores the texts, except that lone surrogates are replaced.
 
     Raises InputError unless there are 1 to 26 answers.
     """
@@ -112,13 +112,13 @@ def judge_inputs(question: str, reference: str, answers: Sequence[str]) -> str:
 
 
 def inputs_json(inputs: Mapping[str, Any]) -> str:
-    """Inputs as JSON for a prompt. No text in it can leave its string or contain a control token."""
+    """Return inputs as JSON for a prompt. No text in it can leave its string or contain a control token."""
     text = without_surrogates(json.dumps(inputs, ensure_ascii=False))
     return _CONTROL.sub(lambda start: f"\\u{ord(start[0]):04x}", text)
 
 
 def judge_messages(variant: str, question: str, reference: str, answers: Sequence[str]) -> list[dict[str, str]]:
-    """The chat messages (one, from the user) that ask for the evaluation of 1 to 26 candidate answers.
+    """Return the chat messages (one, from the user) that ask for the evaluation of 1 to 26 candidate answers.
 
     variant: any name in PROMPTS. Raises InputError for an unknown one or a wrong number of answers.
     """

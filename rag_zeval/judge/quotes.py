@@ -48,8 +48,8 @@ def find_quotes(reference: str, quotes: Iterable[str]) -> Quoted:
     """Find quotes in a reference, word by word. Takes linear time.
 
     Spaces do not matter, nor do different Unicode codings of the same characters. Every visible difference does: case,
-    punctuation, full-width forms, Arabic vowel signs and elongation. After SEARCHED characters of quotes in all, the
-    others are not searched, because a server may send any length.
+    punctuation, full-width forms, Arabic vowel signs and elongation. At most SEARCHED characters of quotes are searched
+    in all, because a server may send any length.
     """
     found = Quoted(reference, dict.fromkeys(quotes), {}, array("q"), array("q"))
     wanted: dict[str, tuple[str, ...]] = {}
@@ -62,7 +62,8 @@ def find_quotes(reference: str, quotes: Iterable[str]) -> Quoted:
     distinct = dict.fromkeys(filter(None, wanted.values()))
     if not distinct:
         return found
-    # The automaton is that of the quotes: the reference may be long. A number is no word, so no run leaves its quote.
+    # The automaton is built from the quotes, because the reference may be long. A number follows each quote. No word
+    # equals it, so no run crosses from one quote into the next.
     joined: Iterable[Hashable] = (token for at, quote in enumerate(distinct) for token in (*quote, at))
     index = ReferenceIndex(joined)
     link, length = index.link, index.length
@@ -72,13 +73,13 @@ def find_quotes(reference: str, quotes: Iterable[str]) -> Quoted:
     own = [0] * len(link)  # words of the quote that ends in a state
     for quote, path in paths.items():
         own[path[-1]] = len(quote)
-    inherited = [0] * len(link)  # and of the longest that is a proper end of what the state stands for
+    inherited = [0] * len(link)  # words of the longest quote that is a proper suffix of a state's runs
     for state in short_first:
         inherited[state] = own[link[state]] or inherited[link[state]]
 
-    reached = [0] * len(link)  # words of the longest run of the reference that came to a state
-    first = [NOWHERE] * len(link)  # the reference's word with which what a state stands for was first complete
-    begins, finishes = array("q"), array("q")  # of the reference's words
+    reached = [0] * len(link)  # words of the longest run of the reference that reached a state
+    first = [NOWHERE] * len(link)  # the reference's word that first reached a state (of a quote: with the whole quote)
+    begins, finishes = array("q"), array("q")  # characters where the reference's words begin and end
     starts, ends = found.starts, found.ends
     places, texts = itertools.tee(WORD.finditer(reference))
     found_runs = index.follow(composed(text.group()) for text in texts)
@@ -98,7 +99,7 @@ def find_quotes(reference: str, quotes: Iterable[str]) -> Quoted:
             starts.append(start)
             ends.append(place.end())
 
-    for state in reversed(short_first):  # what ends in a state ends in its link as well
+    for state in reversed(short_first):  # a run that ends in a state also ends in the state's link
         if reached[state]:
             reached[link[state]] = length[link[state]]
         first[link[state]] = min(first[link[state]], first[state])

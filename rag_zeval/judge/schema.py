@@ -5,7 +5,7 @@ from typing import Any
 
 from rag_zeval.files import NONE, FieldTypes, Kind
 
-# What is read back of a trajectory in a file; an answer that was not judged has none.
+# Fields that are read back from a trajectory in a file. An answer that was not judged has null.
 CLAIM: FieldTypes = {"claim": str, "is_supported": bool, "grounding_evidence": [str], "analysis": str}
 TRAJECTORY: Kind = ([({"atomic_claims": [CLAIM]}, NONE)], NONE)
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -34,7 +34,7 @@ Trajectory = tuple[CandidateEvaluation, ...]
 
 
 def as_json(trajectory: Trajectory) -> list[dict[str, Any]]:
-    """The trajectory as lists and dictionaries, with all fields."""
+    """Return the trajectory as lists and dictionaries, with all fields."""
     return [
         {**vars(candidate), "atomic_claims": [{**vars(claim)} for claim in candidate.atomic_claims]}
         for candidate in trajectory

@@ -6,7 +6,7 @@ from rag_zeval.judge.schema import CandidateEvaluation, Trajectory
 
 
 def support_score(candidate: CandidateEvaluation) -> float | None:
-    """S(y) = supported claims / claims, in [0, 1] (paper, section 3.1); None for a candidate without claims.
+    """Return S(y) = supported claims / claims, in [0, 1] (paper, section 3.1); None for a candidate without claims.
 
     It is faithfulness if the reference is the retrieved contexts, and correctness if it is the ground truth.
     """
@@ -15,12 +15,12 @@ def support_score(candidate: CandidateEvaluation) -> float | None:
 
 
 def support_scores(trajectory: Trajectory) -> list[float | None]:
-    """`support_score` of each candidate, in the trajectory's order."""
+    """Return the `support_score` of each candidate, in the trajectory's order."""
     return [support_score(candidate) for candidate in trajectory]
 
 
 def rank_scores(ranking: Sequence[str]) -> list[float]:
-    """Scores from a ranking (letters, best first), in the letters' order: (K - rank) / (K - 1), from 1 to 0.
+    """Return scores from a ranking (letters, best first), in the letters' order: (K - rank) / (K - 1), from 1 to 0.
 
     Raises ValueError for fewer than two candidates: the rank of a single one says nothing.
 
@@ -34,7 +34,7 @@ def rank_scores(ranking: Sequence[str]) -> list[float]:
 
 
 def ranked_pairs(truth: Sequence[float]) -> list[tuple[int, int]]:
-    """Index pairs `(i, j)` with `truth[i] > truth[j]`."""
+    """Return the index pairs `(i, j)` with `truth[i] > truth[j]`."""
     return [(i, j) for i, above in enumerate(truth) for j, below in enumerate(truth) if above > below]
 
 

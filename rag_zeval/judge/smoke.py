@@ -17,7 +17,7 @@ TOY = Example(
     "edition was published anonymously in London on 1 January 1818.",
     ("Mary Shelley wrote it. It was first published in 1818.", "Lord Byron wrote it. It was first published in 1818."),
 )
-NANO = Example(  # about a test person of the nano world; the second answer is supported better
+NANO = Example(  # about a test person of the nano world; the second answer has more support
     "nano",
     "What were the home, prize, pet and spouse of Neltha Garfiqui?",
     "Later in life Neltha Garfiqui was given the bright Thabursul Prize. As a young student Neltha Garfiqui went to "
@@ -40,11 +40,11 @@ def smoke(
     structured: bool = False,
     **calls: Any,
 ) -> bool:
-    """Ask a model about one example and print its scores; returns whether the reply could be read.
+    """Ask a model about one example, print its scores, and return whether the reply could be read.
 
-    The model's card gives its prompt variant, and says whether it only knows the nano world. It is read from the
+    The model's card gives its prompt variant, and says whether it only knows the nano world. The card is read from the
     model's folder, or from `served`: the folder on this machine that an endpoint serves. calls: options of
-    `open_backend`. Raises InputError if nothing answers.
+    `open_backend`. Raises InputError if the model cannot be opened or reached.
     """
     backend = open_backend(spec, **calls)
     card = read_card(served) if served is not None else backend.card

@@ -12,7 +12,7 @@ WORD = re.compile(rf"[{_UNSPACED}][{_MARKS}]*|(?:[^\W{_UNSPACED}]+|[{_MARKS}]+)+
 
 
 def words(text: str) -> list[str]:
-    """Words and punctuation marks in composed form (NFC). In scripts without spaces, each character is a word.
+    """Return words and punctuation marks in composed form (NFC). In scripts without spaces, each character is a word.
 
     Combining marks stay with their letter, as in vocalised Arabic. Spaces and marks of writing direction are left out.
 
@@ -23,7 +23,7 @@ def words(text: str) -> list[str]:
 
 
 def composed(word: str) -> str:
-    """The word in Unicode's composed form (NFC), so that equal-looking words are equal."""
+    """Return the word in Unicode's composed form (NFC), so that words that look equal are equal."""
     return normalize("NFC", word)
 
 

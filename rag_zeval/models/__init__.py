@@ -1,1 +1,1 @@
-"""Models that are asked: endpoints, folders, a script; the cache of what they said."""
+"""Models behind endpoints or in folders: language models, embedders, claim checkers, and a cache of their replies."""

@@ -1,4 +1,4 @@
-"""Bridges between plain and async code: many requests run concurrently, and plain functions made awaitable."""
+"""Bridges between plain and async code: runs many requests concurrently, and makes plain functions awaitable."""
 
 import asyncio
 import functools
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
 
 _END: Any = object()
-WAKE_SECONDS = 0.2  # interrupting a notebook does not wake an event loop that waits for something else
+WAKE_SECONDS = 0.2  # interval at which a waiting event loop wakes up: interrupting a notebook does not wake it
 
 
 def as_finished(
@@ -22,9 +22,9 @@ def as_finished(
 ) -> Iterator[tuple[int, Result]]:
     """Yield `(index, await ask(item))` for each item as it finishes, with at most `at_once` running at a time.
 
-    Items are taken lazily, so there may be very many. If `ask` raises, or the caller stops early, everything that runs
-    is cancelled; the exception is raised here. The event loop runs in this thread while the caller waits for a result.
-    If this thread already runs one (a notebook), another thread is used.
+    Items are taken lazily, so there may be very many. If `ask` raises, or the caller stops early, all running calls are
+    cancelled. The exception of `ask` is raised here. The event loop runs in this thread while the caller waits for a
+    result. If this thread already runs an event loop, as in a notebook, another thread is used.
 
         for index, reply in as_finished(model.complete, requests, model.at_once):
             print(requests[index].messages, reply.text)
@@ -38,16 +38,16 @@ def as_finished(
         try:
             while (result := thread.submit(next, results, _END).result()) is not _END:
                 yield result
-        finally:  # Ctrl-C comes while this thread waits for the other
+        finally:  # Ctrl-C is raised while this thread waits for the other
             stop.set()
             thread.submit(results.close).result()
 
 
 def awaitable(work: Callable[Arguments, Result], doc: str) -> Callable[Arguments, Coroutine[Any, Any, Result]]:
-    """A coroutine function that runs `work` in a thread. Its name is that of `work` with an "a" before it.
+    """Return a coroutine function that runs `work` in a thread. Its name is that of `work` with an "a" before it.
 
-    When it is cancelled, `as_finished` and `check_stopped` raise CancelledError inside `work`. The caller's own
-    CancelledError follows once `work` has ended. doc: the docstring.
+    When it is cancelled, `as_finished` and `check_stopped` raise CancelledError inside `work`. The caller gets its own
+    CancelledError once `work` has ended. doc: the docstring of the new function.
 
         aevaluate = awaitable(evaluate, "As `evaluate`, for async code.")
     """
@@ -99,7 +99,7 @@ class _Stop:
 
     @contextmanager
     def calls(self, end: Callable[[], object]) -> Iterator[None]:
-        """Within this context, `set` calls `end`."""
+        """Make `set` call `end` within this context. Raises CancelledError if it is set already."""
         with self._lock:
             self.check()
             self._ends.append(end)
@@ -110,7 +110,7 @@ class _Stop:
                 self._ends.remove(end)
 
 
-_stop: ContextVar[_Stop | None] = ContextVar("stop", default=None)  # of the `awaitable` that this thread runs
+_stop: ContextVar[_Stop | None] = ContextVar("stop", default=None)  # that of the `awaitable` that this thread runs
 
 
 def _in_a_loop() -> bool:
@@ -150,7 +150,7 @@ def _results(
                     return
                 done = loop.run_until_complete(finished.get()) if finished.empty() else finished.get_nowait()
                 under_way.discard(done)
-                yield done.result()  # of `stopped`, CancelledError
+                yield done.result()  # for `stopped`, this raises CancelledError
     finally:
         loop.run_until_complete(give_up())
         loop.run_until_complete(loop.shutdown_asyncgens())

@@ -12,7 +12,7 @@ from typing import Any
 from rag_zeval.files import model_sha256, read_card
 from rag_zeval.models.language_model import Messages, Reply, Request, chat_ids
 
-QUIET_TURNS = 50  # turns of the event loop without a new request; a follow-up question needs far fewer
+QUIET_TURNS = 50  # turns of the event loop without a new request, before a batch begins; a follow-up needs far fewer
 
 
 class BatchedModel(ABC):
@@ -35,7 +35,7 @@ class BatchedModel(ABC):
         """Yield `(index, reply)` for each request once, in any order, and compute each lazily."""
 
     async def complete(self, request: Request) -> Reply:
-        """The reply to one request, computed in a batch with the others that wait."""
+        """Return the reply to one request, computed in a batch with the others that wait."""
         loop = asyncio.get_running_loop()
         queue = self._queues.get(loop)
         if queue is None or queue.worker.done():
@@ -87,7 +87,7 @@ class _Queue:
 
 @dataclass(frozen=True)
 class Job:
-    """A request whose prompt (token ids) fits. `limit`: most tokens of its reply."""
+    """A request whose prompt (token ids) fits the window. `limit`: most tokens of its reply."""
 
     index: int
     request: Request

@@ -29,9 +29,10 @@ SCHEMA = "CREATE TABLE replies (key TEXT PRIMARY KEY, reply TEXT NOT NULL)"  # e
 
 
 def reply_key(identity: str, request: Request) -> str:
-    """Cache key: hex sha256 of all that can change a reply: `Backend.identity`, messages, sampling, schema, trial.
+    """Return the cache key: hex sha256 of everything that can change a reply.
 
-    Batch size, concurrency, timeouts and the path of a checkpoint are not part of it.
+    That is READING, `Backend.identity`, messages, sampling, schema and trial, but not batch size, concurrency, timeouts
+    or the path of a checkpoint.
     """
     content = [
         READING,
@@ -45,12 +46,12 @@ def reply_key(identity: str, request: Request) -> str:
 
 
 class ReplyCache:
-    """Replies by key, in one SQLite file that several processes may share. A kill loses no reply stored before it.
+    """Replies by key, in one SQLite file that several processes may share. A kill loses no stored reply.
 
-    A damaged entry is detected by its hash; the request is then sent again and the entry replaced. Once the file is
-    open, no fault of it stops a run or loses a reply: one line on stderr says what went wrong. After a failed read, the
-    file is not used again; after a failed write, each later reply is still tried. A wait for a lock does not block the
-    event loop, and ends after LOCK_SECONDS.
+    A damaged entry is detected by its hash. The request is then sent again, and the entry replaced. Once the file is
+    open, no fault of it stops a run or loses a reply; one line on stderr says what went wrong. After a failed read, the
+    file is not used again. After a failed write, later replies are still written if possible. Waiting for a lock does
+    not block the event loop, and ends after LOCK_SECONDS.
 
     A new file is readable by its owner only (mode 0600), because replies quote the inputs; an existing one keeps its
     mode. Raises InputError if the file is not such a cache, or stays locked for LOCK_SECONDS.
@@ -62,7 +63,7 @@ class ReplyCache:
     def __init__(self, path: str | Path):
         self.path = Path(path)
         self._under_way: dict[str, asyncio.Task[Reply]] = {}  # by key
-        self._unstored: dict[str, str] = {}  # entries by key, while another program writes
+        self._unstored: dict[str, str] = {}  # entries by key, while another program locks the file
         self._using = threading.RLock()
         self._told = self._failed = self._unreadable = False
         check_regular(self.path)
@@ -77,8 +78,11 @@ class ReplyCache:
             raise InputError(f"{path}: cannot be used as a reply cache: {why}") from error
 
     def _open(self) -> None:
-        """Make the table in an empty file. A lock that writers would meet is met here, before anything is paid for."""
-        self._db.text_factory = bytes  # what an edited file holds may be no text
+        """Create the table if the file is empty. A lock that blocks writing shows here, before anything is paid for.
+
+        Raises InputError if the file belongs to another program.
+        """
+        self._db.text_factory = bytes  # an edited file may hold bytes that are not text
         tables = self._db.execute("SELECT sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'").fetchall()
         if tables not in ([], [(SCHEMA.encode(),)]):
             raise InputError(f"{self.path}: belongs to another program; choose another file for the reply cache")
@@ -89,7 +93,7 @@ class ReplyCache:
             self._db.execute(SCHEMA.replace("TABLE", "TABLE IF NOT EXISTS"))
 
     async def reply(self, key: str, ask: Callable[[], Coroutine[Any, Any, Reply]]) -> Reply:
-        """The stored reply, or else the result of `await ask()`, which is then stored.
+        """Return the stored reply. If there is none, return the result of `await ask()` and store it.
 
         Concurrent calls with equal keys share one `ask`; the others get the same reply with 0 calls.
         """
@@ -111,7 +115,7 @@ class ReplyCache:
             del self._under_way[key]
 
     async def get(self, key: str) -> Reply | None:
-        """The stored reply or None. It is marked as cached and has 0 calls; its tokens are those it once cost."""
+        """Return the stored reply or None. It is marked as cached, with 0 calls and the tokens that it once cost."""
         if (unstored := self._unstored.get(key)) is not None:
             return _read(key, unstored.encode())
         rows = await self._run("SELECT reply FROM replies WHERE key = ?", key)
@@ -120,7 +124,7 @@ class ReplyCache:
     def put(self, key: str, reply: Reply) -> None:
         """Store a reply with status "ok", and ignore any other.
 
-        It does not wait for a lock: a reply that cannot be stored yet is stored together with a later one, or by
+        This does not wait for a lock. A reply that cannot be stored yet is stored together with a later one, or by
         `close`.
         """
         if reply.status != "ok" or self._unreadable:
@@ -153,7 +157,7 @@ class ReplyCache:
         self.close()
 
     async def _run(self, statement: str, *values: str) -> list[Any] | None:
-        """The rows that a statement finds; None if it fails, and for every later statement."""
+        """Return the rows that a statement finds. If it fails, return None, and also for every later statement."""
         rows: list[Any] = []
         try:
             for pause in self._tries(lambda: rows.extend(self._db.execute(statement, values).fetchall())):
@@ -169,15 +173,15 @@ class ReplyCache:
         self._unstored.clear()
 
     def _wait_for(self, act: Callable[[], None]) -> None:
-        """Do it as soon as no other program's lock forbids it. Raises sqlite3.Error after the deadline."""
+        """Call `act` as soon as no other program's lock prevents it. Raises sqlite3.Error as `_tries` does."""
         for pause in self._tries(act):
             time.sleep(pause)
 
     def _tries(self, act: Callable[[], None]) -> Iterator[float]:
-        """Try to do something, and yield the seconds to wait before each retry.
+        """Call `act` until it succeeds, and yield the seconds to wait before each retry.
 
-        Raises sqlite3.Error if the lock lasts until the deadline, at once if a deadline has passed before, and for any
-        other error. For some locks, SQLite itself waits for ten seconds, so nobody else may try after that.
+        Raises sqlite3.Error if the lock lasts until the deadline, and for any other error. After an earlier failure it
+        does not wait for a lock at all: for some locks SQLite itself waits for ten seconds at every try.
         """
         started = time.monotonic()
         while not self._unreadable:
@@ -204,7 +208,7 @@ class ReplyCache:
 
 
 def _is_locked(error: sqlite3.Error) -> bool:
-    """Whether a retry may help. Not for "locking protocol": SQLite itself has then waited for ten seconds."""
+    """Whether a retry may help. After "locking protocol" it does not: SQLite itself has waited for ten seconds."""
     return "locked" in str(error)  # Python 3.10 has no error codes
 
 
@@ -214,7 +218,7 @@ def _entry(key: str, reply: Reply) -> str:
 
 
 def _read(key: str, entry: Any) -> Reply | None:
-    """The reply in an entry of the file; None unless `_entry` wrote it for this key."""
+    """Return the reply in an entry of the file; None unless `_entry` wrote it for this key."""
     if not isinstance(entry, bytes):
         return None
     digest, _, content = entry.partition(b" ")
@@ -231,7 +235,8 @@ def _digest(key: str, content: bytes) -> str:
 class CachedBackend:
     """A backend with a cache: it sends a request to another backend only if the reply is not stored.
 
-    forgets: while this is set, nothing is sent; a stored reply is returned and deleted, so that the next run asks anew.
+    forgets: while this is set, nothing is sent. A stored reply is returned and deleted, so that the next run sends the
+    request again.
     """
 
     def __init__(self, backend: Backend, cache: ReplyCache):

@@ -1,10 +1,11 @@
-"""Batched decoding with transformers: several tokens a pass, finished rows leave, every row has its own seed.
+"""Batched decoding with transformers, with several tokens a pass and a seed for every row.
 
-Speculative decoding (Leviathan et al., 2023) with drafts that are looked up (`drafting`): one pass over a draft says
-which token belongs at each of its positions, and the draft is right as far as it agrees. Every row chooses by its own
-uniform numbers, one for each new token. So the result is exactly that of decoding token by token.
+It is speculative decoding (Leviathan et al., 2023) with drafts that are looked up (`drafting`). One pass over a draft
+says which token belongs at each of its positions. The draft is kept up to the first token that differs. Every row
+chooses its tokens with its own uniform random numbers, one for each new token. So the result is exactly that of
+decoding token by token. Finished rows leave the batch.
 
-Imported only where torch is already needed.
+Import this module only where torch is needed anyway.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ from rag_zeval.models.drafting import Drafts
 
 Generated = list[tuple[list[int], list[float]]]
 
-GROUPED = "grouped_sdpa"  # its name in transformers
+GROUPED = "grouped_sdpa"  # the name of this attention in transformers
 CHUNK = 16  # most tokens of a row in one pass
 LOGITS = 2**25  # most logits in one pass: the larger the vocabulary, the shorter the chunks
-CHOSEN = 2**21  # most logits that tokens are chosen from at once: what a CPU's caches hold
-BLOCK = 256  # tokens whose probabilities are added up before they are cumulated
-PREFILL = 2048  # tokens of prompts in one pass, at least a prompt: more would only take memory
+CHOSEN = 2**21  # most logits that tokens are chosen from at once: as many as a CPU's caches hold
+BLOCK = 256  # tokens of a block in `_inverse_cdf`
+PREFILL = 2048  # most prompt tokens in one pass (but at least one prompt): more would only take memory
 
 
 class GrowingLayer(DynamicLayer):  # type: ignore[misc]
-    """Keys and values of one layer in a buffer with spare room: DynamicLayer copies all of it at every token."""
+    """Keys and values of one layer in a buffer with spare room. DynamicLayer copies them all at every token."""
 
     ROOM = 256
 
@@ -66,12 +67,12 @@ class GrowingLayer(DynamicLayer):  # type: ignore[misc]
 
 
 def growing_cache() -> Any:
-    """An empty cache of GrowingLayers for any decoder-only model with full attention."""
+    """Return an empty cache of GrowingLayers for any decoder-only model with full attention."""
     return Cache(layer_class_to_replicate=GrowingLayer)
 
 
 class RowCache(Cache):  # type: ignore[misc]
-    """Keys and values of a batch of rows, a row's token t in column t: what comes instead of a token overwrites it."""
+    """Keys and values of a batch of rows. Column t holds a row's token t, so a token that replaces it overwrites it."""
 
     def __init__(self, rows: int, room: int):
         super().__init__(layers=[])
@@ -79,7 +80,7 @@ class RowCache(Cache):  # type: ignore[misc]
         self.states: dict[int, tuple[Any, Any]] = {}  # by layer: keys and values [rows, heads, room, head width]
 
     def aim(self, rows: slice, positions: Any) -> None:
-        """Say where the next pass writes: LongTensor [rows, tokens] of columns."""
+        """Set where the next pass writes. positions: LongTensor [rows, tokens] of columns."""
         self.rows, self.positions = rows, positions
         self.row_numbers = torch.arange(self.size[0], device=positions.device)[rows, None]
         self.unused = slice(self.width, int(positions.max()) + 1)
@@ -90,7 +91,7 @@ class RowCache(Cache):  # type: ignore[misc]
             self.states[layer_idx] = self._room(key_states), self._room(value_states)
         keys, values = self.states[layer_idx]
         for kept, new in ((keys, key_states), (values, value_states)):
-            kept[:, :, self.unused] = 0  # columns that a shorter row does not see, but that must not hold NaN
+            kept[:, :, self.unused] = 0  # shorter rows do not see all of these columns, but none may hold NaN
             kept[self.row_numbers, :, self.positions] = new.transpose(1, 2)
         return keys[self.rows, :, : self.width], values[self.rows, :, : self.width]
 
@@ -98,7 +99,7 @@ class RowCache(Cache):  # type: ignore[misc]
         return states.new_empty(self.size[0], states.shape[1], self.size[1], states.shape[3])
 
     def spread(self, rows: Sequence[int], room: int) -> RowCache:
-        """A cache whose rows are copies of these ones, with room for `room` tokens each."""
+        """Return a cache whose rows are copies of these rows, with room for `room` tokens each."""
         other = RowCache(len(rows), room)
         other.width = min(self.width, room)
         for layer, pair in self.states.items():
@@ -108,7 +109,7 @@ class RowCache(Cache):  # type: ignore[misc]
         return other
 
     def close_gaps(self, live: Sequence[bool]) -> list[int]:
-        """Move the last live rows to the places of rows not live; returns where each row, from the first, was."""
+        """Move the last live rows into the gaps of finished rows. Return each live row's old place, in new order."""
         count = sum(live)
         gaps = [at for at in range(count) if not live[at]]
         movers = [at for at in range(count, len(live)) if live[at]]
@@ -120,10 +121,10 @@ class RowCache(Cache):  # type: ignore[misc]
 
 
 def grouped_sdpa(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, **kwargs: Any) -> Any:
-    """Attention under a 4-D mask without repeating keys for grouped queries, in transformers' attention interface.
+    """Attend under a 4-D mask without repeating the keys for grouped queries (for transformers' AttentionInterface).
 
-    transformers copies the whole cache once per query head of a group when there is a mask; here the heads of a group
-    stand as further query rows of the one key head they share.
+    If there is a mask, transformers copies the whole cache once for each query head of a group. Here the heads of a
+    group become further query rows of the one key head that they share.
     """
     rows, heads, length, width = query.shape
     groups = key.shape[1]
@@ -140,10 +141,10 @@ AttentionInterface.register(GROUPED, grouped_sdpa)
 
 @contextmanager
 def grouped_attention(model: Any) -> Iterator[None]:
-    """The model attends by `grouped_sdpa` inside, on a GPU without cuDNN.
+    """Make the model attend with `grouped_sdpa` within this context, on a GPU without cuDNN.
 
-    cuDNN plans anew for every width, and a cache is wider at every step: on an H100 a step of context-aware decoding
-    at 7B took 322 ms with it and 70 ms without (16 questions, passages of 500 tokens).
+    cuDNN makes a new plan for every width, and the cache is wider at every step. On an H100, a step of context-aware
+    decoding at 7B took 322 ms with cuDNN and 70 ms without (16 questions, passages of 500 tokens).
     """
     before, cudnn = model.config._attn_implementation, torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
     model.set_attn_implementation(GROUPED)
@@ -156,7 +157,7 @@ def grouped_attention(model: Any) -> Iterator[None]:
 
 
 def stop_ids(model: Any, tokenizer: Any) -> list[int]:
-    """Token ids that end a reply: the generation config's and the tokenizer's."""
+    """Return the token ids that end a reply: those of the generation config and of the tokenizer."""
     eos = getattr(model.generation_config, "eos_token_id", None)
     listed = eos if isinstance(eos, list) else [eos]
     return sorted({int(token) for token in [*listed, tokenizer.eos_token_id] if token is not None})
@@ -164,7 +165,7 @@ def stop_ids(model: Any, tokenizer: Any) -> list[int]:
 
 @dataclass
 class _Row:
-    """One prompt being answered. number: its place in the call; limit: how many new tokens it may have."""
+    """One prompt and its reply so far. number: its place in the call. limit: the most new tokens."""
 
     number: int
     prompt: tuple[int, ...]
@@ -173,7 +174,7 @@ class _Row:
     logprobs: list[float] = field(default_factory=list)
 
     def extend(self, tokens: list[int], logprobs: list[float], stops: Collection[int]) -> list[int]:
-        """Append new tokens, up to the limit and to the first stop token; returns those that were appended."""
+        """Append new tokens, up to the limit or the first stop token. Return those that were appended."""
         new = tokens[: self.limit - len(self.tokens)]
         new = new[: next((at for at, token in enumerate(new, 1) if token in stops), None)]
         self.tokens += new
@@ -186,7 +187,7 @@ class _Row:
 
 @dataclass(frozen=True)
 class _Sampling:
-    """How tokens are chosen. uniform: float64 [rows, new tokens], one number in [0, 1) for each; None is greedy."""
+    """How tokens are chosen. uniform: float64 [rows, new tokens], one number in [0, 1) for each; None means greedy."""
 
     temperature: float
     top_p: float
@@ -194,11 +195,11 @@ class _Sampling:
     uniform: Any
 
     def choose(self, logits: Any, guesses: Any, row_numbers: Any, steps: Any) -> tuple[Any, Any]:
-        """Tokens and their log-probabilities, each [rows, positions], from logits [rows, positions, vocabulary].
+        """Choose tokens from logits [rows, positions, vocabulary]; return them and their log-probabilities.
 
-        guesses [rows, positions - 1]: what was fed in for the tokens chosen; behind a wrong one nothing is chosen, and
-        both are 0. row_numbers [rows, 1] and steps [rows, positions] say which new token of which row each position
-        gives.
+        Both are [rows, positions]. guesses [rows, positions - 1]: the draft that was fed in. After the first wrong
+        guess of a row, the results mean nothing. row_numbers [rows, 1] and steps [rows, positions] say which new token
+        of which row each position gives.
         """
         rows, positions, vocabulary = logits.shape
         chosen, logprobs = torch.zeros_like(steps), torch.zeros(rows, positions, device=logits.device)
@@ -221,7 +222,7 @@ class _Sampling:
             return chosen, _at(logits, chosen) - logits.logsumexp(-1)
         logits = logits / self.temperature
         highest = logits.amax(-1, keepdim=True)
-        weights = (logits - highest).exp_()  # their sum serves the log-probabilities too, as logsumexp has it
+        weights = (logits - highest).exp_()  # the log-probabilities need their sum too, as in logsumexp
         log_sums = weights.sum(-1).log_().add_(highest[:, :, 0])
         if self.top_p < 1 or self.top_k > 0:
             truncated = _truncated(logits.flatten(0, 1), self.top_p, self.top_k)
@@ -246,13 +247,13 @@ def generate(
 ) -> Generated:
     """Decode all prompts as one batch.
 
-    prompts: token ids, any lengths; limits: new tokens allowed (one number, or one per row); temperature 0 is greedy;
+    prompts: token ids, of any lengths. limits: most new tokens, as one number or one per row. temperature: 0 is greedy.
     eos: the tokens that end a row.
-    Returns per row `(token ids, log-probabilities)`: at most `limit` tokens, the stop token included when it came.
-    Log-probabilities are those of the tempered distribution before top-k and top-p, as verl expects of a rollout.
-    Row i draws all its uniform numbers from `seeds[i]` and picks tokens by inverse CDF, so its sample depends on
-    its seed alone, not on its neighbours. Raises ValueError if sampling is asked for without seeds, InputError for a
-    model with layers of another kind than full or sliding-window attention.
+    Returns `(token ids, log-probabilities)` for each row. Its stop token is included, if there is one. The
+    log-probabilities are those after the temperature but before top-k and top-p, as verl expects of a rollout.
+    Row i draws all its uniform numbers from `seeds[i]` and picks tokens by inverse CDF. So its sample depends on its
+    seed alone, not on the other rows. Raises ValueError for sampling without seeds, and InputError if a layer's
+    attention is neither full nor sliding-window.
 
         [(ids, logprobs)] = generate(model, [chat_ids(tokenizer, messages)], 512, eos=stop_ids(model, tokenizer))
     """
@@ -266,12 +267,12 @@ def generate(
         numbers = [torch.rand(max(row_limits), generator=each, dtype=torch.float64) for each in generators]
         uniform = torch.stack(numbers).to(model.device)
     sampling, drafts, stops = _Sampling(temperature, top_p, top_k, uniform), Drafts(prompts), set(eos)
-    first_rows = {row.prompt: row for row in reversed(rows)}  # of each prompt
+    first_rows = {row.prompt: row for row in reversed(rows)}  # the first row of each prompt
     other_rows = [row for row in rows if first_rows[row.prompt] is not row]
     with grouped_attention(model):
         prefilled = _prefill(model, list(first_rows), pad)
         places = {prompt: at for at, prompt in enumerate(first_rows)}
-        # the other rows of a prompt draft from what its first row wrote, so they wait until it has ended
+        # the other rows of a prompt take drafts from its first row, so they wait until that one has ended
         for wave in filter(None, (list(first_rows.values()), other_rows)):
             room = max(len(row.prompt) + row.limit for row in wave)
             cache = prefilled.spread([places[row.prompt] for row in wave], room)
@@ -282,7 +283,7 @@ def generate(
 def _decode(
     model: Any, cache: RowCache, rows: list[_Row], drafts: Drafts, sampling: _Sampling, stops: set[int], pad: int
 ) -> None:
-    """Decode rows to their ends. In `cache`, each has its prompt but for the last token."""
+    """Decode rows to their ends. `cache` holds each row's prompt, except its last token."""
     vocabulary = model.config.get_text_config().vocab_size
     while rows:
         longest_rest = max(row.limit - len(row.tokens) for row in rows)
@@ -297,11 +298,11 @@ def _decode(
         sizes = [(row.number, len(row.prompt), len(row.tokens), row.limit) for row in rows]
         row_numbers, prompt_lengths, done, limits = torch.tensor(sizes, device=model.device)[:, :, None].unbind(1)
         steps = done + torch.arange(width + 1, device=model.device)  # number of the new token that a position gives
-        # what is beyond a row's limit goes to one column, which no token within the limit sees
+        # all tokens beyond a row's limit are written to one column, which no token within the limit sees
         positions = prompt_lengths - 1 + steps.minimum(limits)
         logits = _forward(model, cache, slice(len(rows)), ids, positions)
         chosen, logprobs = sampling.choose(logits, ids[:, 1:], row_numbers, steps)
-        # a guess counts while it is the token that was chosen; the choice behind the last such guess counts as well
+        # guesses count up to the first that differs from the chosen token, and the token chosen there counts as well
         right_guesses = (chosen[:, :-1] == ids[:, 1:]).cumprod(1).sum(1)
         for row, tokens, values, right in zip(
             rows, chosen.tolist(), logprobs.tolist(), right_guesses.tolist(), strict=True
@@ -311,9 +312,9 @@ def _decode(
 
 
 def _prefill(model: Any, prompts: Sequence[tuple[int, ...]], pad: int) -> RowCache:
-    """A cache with a row for each prompt: keys and values of all its tokens but the last.
+    """Return a cache with a row for each prompt: keys and values of all its tokens but the last.
 
-    What prompts begin with in common is computed once: the reference, where parts of an answer are judged alone.
+    A beginning that prompts share is computed once. It holds the reference if parts of an answer are judged one by one.
     """
     own = _beginnings(prompts)
     beginnings = {beginning: at for at, beginning in enumerate(dict.fromkeys(own))}
@@ -329,9 +330,10 @@ def _prefill(model: Any, prompts: Sequence[tuple[int, ...]], pad: int) -> RowCac
 
 
 def _beginnings(prompts: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """What each prompt, without its last token, begins with.
+    """Return for each prompt the beginning to compute first. It never includes the last token.
 
-    Prompts with the same beginning share it if it is at least half of each. A prompt that shares none has all of it.
+    Prompts share a beginning if it is at least half of each of them. A prompt that shares none gets all of its tokens
+    but the last.
     """
     own = [prompt[:-1] for prompt in prompts]
     family: list[int] = []  # places of prompts that share a beginning
@@ -347,27 +349,30 @@ def _beginnings(prompts: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
 
 
 def _common(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
-    """What two prompts begin with."""
+    """Return the tokens that both prompts begin with."""
     pairs = takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))
     return tuple(token for token, _ in pairs)
 
 
 def _fill(model: Any, cache: RowCache, texts: Sequence[Sequence[int]], starts: Sequence[int], pad: int) -> None:
-    """Compute keys and values of a text for each row of a cache, behind those of the row's first `starts` tokens."""
+    """Compute the keys and values of one text per cache row, after those of the row's first `starts` tokens."""
     width = max(map(len, texts))
     at_once = max(1, PREFILL // max(1, width))
     for first in range(0, len(texts) if width else 0, at_once):
         some = slice(first, first + at_once)
         ids = torch.tensor([[*text, *[pad] * (width - len(text))] for text in texts[some]], device=model.device)
         ends = torch.tensor([len(text) for text in texts[some]], device=model.device)[:, None]
-        # padding goes to the column behind the text, which the next token overwrites
+        # padding is written to the column after the text, which the next token overwrites
         steps = torch.arange(width, device=model.device).minimum(ends)
         positions = torch.tensor(starts[some], device=model.device)[:, None] + steps
         _forward(model, cache, some, ids, positions, logits_to_keep=1)
 
 
 def _forward(model: Any, cache: RowCache, rows: slice, ids: Any, positions: Any, logits_to_keep: int = 0) -> Any:
-    """Logits [rows, tokens, vocabulary] (0 keeps all tokens'); ids, positions: LongTensor [rows, tokens]."""
+    """Run the model. Return the logits [rows, tokens, vocabulary] of the last `logits_to_keep` tokens (0: of all).
+
+    ids, positions: LongTensor [rows, tokens].
+    """
     cache.aim(rows, positions)
     out = model(
         input_ids=ids,
@@ -381,7 +386,10 @@ def _forward(model: Any, cache: RowCache, rows: slice, ids: Any, positions: Any,
 
 
 def _masks(model: Any, positions: Any, width: int) -> Any:
-    """Additive masks [rows, 1, tokens, width], by kind of layer if there are several: a token sees none after it."""
+    """Return additive masks [rows, 1, tokens, width] that hide later tokens; by kind of layer if there are several.
+
+    Raises InputError for a kind of layer that is neither full nor sliding-window attention.
+    """
     config, columns = model.config.get_text_config(), torch.arange(width, device=model.device)
     kinds, window = set(getattr(config, "layer_types", None) or ()), getattr(config, "sliding_window", None)
     if not kinds <= {"full_attention", "sliding_attention"}:
@@ -396,7 +404,7 @@ def _masks(model: Any, positions: Any, width: int) -> Any:
 
 
 def _at(logits: Any, tokens: Any) -> Any:
-    """The logit of each token. logits [rows, positions, vocabulary], tokens [rows, positions]."""
+    """Return the logit of each token. logits [rows, positions, vocabulary], tokens [rows, positions]."""
     return logits.gather(2, tokens[:, :, None])[:, :, 0]
 
 
@@ -407,7 +415,7 @@ def _truncated(logits: Any, top_p: float, top_k: int) -> Any:
     if top_p < 1:
         kept, best = torch.full_like(logits, -torch.inf), logits.argmax(-1, keepdim=True)
         kept.scatter_(-1, best, logits.gather(-1, best))
-        # most draws are as good as certain: only where one token is not enough are all of them sorted
+        # most draws are nearly certain: only if the best token alone does not exceed top_p are all tokens sorted
         several = (logits.softmax(-1).amax(-1) <= top_p).nonzero()[:, 0]
         ordered, order = logits[several].sort(descending=True)
         probs = ordered.softmax(-1)
@@ -418,11 +426,11 @@ def _truncated(logits: Any, top_p: float, top_k: int) -> Any:
 
 
 def _inverse_cdf(weights: Any, uniform: Any) -> Any:
-    """The token at which the cumulated probabilities pass a number in [0, 1), never one of probability 0.
+    """Return the token at which the cumulated probabilities exceed a number in [0, 1), never one of probability 0.
 
-    weights [draws, vocabulary]: the probabilities times any factor; uniform float64 [draws]. Cumulated are first blocks
-    of tokens, in float64, and then only the tokens of the block that holds the number: of a large vocabulary all would
-    take longer than the model.
+    weights [draws, vocabulary]: the probabilities times any factor. uniform: float64 [draws]. First the sums of blocks
+    of tokens are cumulated, in float64, and then only the tokens of the block that holds the number. Cumulating a whole
+    large vocabulary would take longer than the model.
     """
     if spare := -weights.shape[-1] % BLOCK:
         weights = torch.nn.functional.pad(weights, (0, spare))
@@ -436,6 +444,6 @@ def _inverse_cdf(weights: Any, uniform: Any) -> Any:
 
 
 def _first_beyond(ends: Any, target: Any) -> Any:
-    """Where non-decreasing numbers [draws, numbers] first exceed a target [draws], or else first reach their last."""
+    """Return where non-decreasing numbers [draws, numbers] first exceed a target [draws], else first reach the last."""
     beyond = torch.searchsorted(ends, target[:, None], right=True)
     return torch.minimum(beyond, torch.searchsorted(ends, ends[:, -1:].contiguous()))[:, 0]

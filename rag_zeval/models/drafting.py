@@ -1,13 +1,14 @@
-"""Drafts of the next tokens, looked up in earlier text. Decoding checks them, so a wrong draft only costs time.
+"""Drafts the next tokens by looking them up in earlier text. Decoding checks them, so a wrong draft only costs time.
 
-A judge's reply repeats itself, its prompt, other replies to its prompt, and the form of all replies. So the last n
-tokens of a row are looked up, for several n, in two tables of what followed them before:
+A judge's reply repeats itself, its prompt, other replies to the same prompt, and the form of all replies. So `Drafts`
+looks up the last n tokens of a row, for several n, in two tables that say which token followed them before:
 
-- the family's table: the prompt and all replies to it, token by token;
-- the common table: all replies, in which a prompt's own tokens (those in at most half of the prompts) are written as
-  "the k-th last own token": `Claim: Turin. Reference: Oslo.` in one reply drafts the same sentences about other towns.
+- The family's table has the prompt and all replies to it, token by token.
+- The common table has all replies. In it, a prompt's own tokens (those in at most half of the prompts) are written as
+  "the k-th last own token". So `Claim: Turin. Reference: Oslo.` in one reply drafts the same sentences about other
+  towns.
 
-For each last token, it learns from the outcome which table and which n to trust.
+For each last token, `Drafts` learns from the outcomes which table and which n to trust.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from collections.abc import Sequence
 
 ORDERS = (1, 2, 3, 5, 8, 16)  # the values of n
 SOURCES = [("family", n) for n in ORDERS] + [("common", n) for n in ORDERS]
-RATE = 0.15  # weight of the latest outcome in the trust in a source
+RATE = 0.15  # weight of the latest outcome in the trust that a source gets
 HOPELESS = 0.05  # a draft ends where the probability that it is right falls below this
-PASS_COST = 8  # fixed cost of a forward pass (it reads all keys and values), in tokens of a draft
+PASS_COST = 8  # fixed cost of a forward pass, in draft tokens: it reads all keys and values
 
 Table = dict[tuple[int, ...], int]
 
@@ -39,16 +40,16 @@ class Drafts:
             _learn(families[prompt].family, families[prompt].tokens, len(prompt))
         self._texts = [families[tuple(prompt)].fork() for prompt in prompts]
         self._common: Table = {}
-        self._trust: dict[int, list[float]] = {}  # by last token: how often each source was right of late
+        self._trust: dict[int, list[float]] = {}  # by last token: how often each source was right lately
         self._ranking: dict[int, list[int]] = {}  # by last token: the sources, most trusted first
         self._open: dict[int, list[tuple[int, int]]] = {}  # by row: source and token of each step of its draft
 
     def propose(self, rows: Sequence[int], most: int) -> list[list[int]]:
-        """A draft for each of these rows, of at most `most` tokens.
+        """Return a draft of at most `most` tokens for each of these rows.
 
-        All are cut at the same length: the one with the most expected tokens for the time of a pass.
+        All drafts are cut at the same length: the one that gives the most expected tokens for the time of a pass.
         """
-        drafts, hopes = [], [0.0] * most  # hopes: how many rows are expected to be right up to here
+        drafts, hopes = [], [0.0] * most  # hopes: expected number of rows right up to here
         for row in rows:
             draft, chances = self._draft(row, most)
             drafts.append(draft)
@@ -86,7 +87,7 @@ class Drafts:
         return [token for _, token in steps], chances
 
     def accept(self, row: int, tokens: Sequence[int]) -> None:
-        """Learn from the tokens that were decoded in this row."""
+        """Learn from the tokens that were decoded in this row, and add them to its text."""
         text, steps = self._texts[row], self._open.pop(row, [])
         for at, token in enumerate(tokens):
             last = text.tokens[-1]
@@ -109,13 +110,13 @@ _PRIOR = [1 - 0.5 / n**0.5 - 0.001 * (table == "common") for table, n in SOURCES
 
 
 class _Text:
-    """A prompt and its reply so far. codes: its tokens; an own token is -k if it is the k-th last own token."""
+    """A prompt and its reply so far. codes: its tokens, but the k-th last own token is written as -k."""
 
     def __init__(self, own: set[int], family: Table, tokens: list[int], codes: list[int], recent: list[int]):
         self.own, self.family, self.tokens, self.codes, self.recent = own, family, tokens, codes, recent
 
     def fork(self, last: int = 0) -> _Text:
-        """A copy, with the `last` tokens only if given. The family's table stays shared."""
+        """Return a copy, with only the last `last` tokens if given. The copies share the family's table."""
         return _Text(self.own, self.family, self.tokens[-last:], self.codes[-last:], self.recent[:])
 
     def append(self, token: int) -> None:
@@ -129,7 +130,7 @@ class _Text:
         self.recent.insert(0, token)
 
     def look_up(self, source: int, common: Table) -> int | None:
-        """The token that a source predicts next, or None."""
+        """Return the token that a source predicts next; None if it predicts none."""
         table, n = SOURCES[source]
         if table == "family":
             return self.family.get(tuple(self.tokens[-n:]))
@@ -140,7 +141,7 @@ class _Text:
 
 
 def _learn(table: Table, tokens: list[int], new: int) -> None:
-    """Add the last `new` tokens to a table, each after the tokens before it."""
+    """Enter the last `new` tokens into a table, each under the n tokens before it, for every n."""
     tail = tuple(tokens[-new - max(ORDERS) :])
     for at in range(max(1, len(tail) - new), len(tail)):
         token = tail[at]

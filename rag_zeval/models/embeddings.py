@@ -29,7 +29,7 @@ class Embedding(Reply):
 
     @property
     def vector(self) -> Vector | None:
-        """None if the text failed."""
+        """The vector; None if the text failed."""
         return None if self.text is None else tuple(array("f", base64.b64decode(self.text)))
 
 
@@ -37,14 +37,14 @@ class Embedder(Model, Protocol):
     """An embedding model. A text that fails gets an Embedding with status "failed: …"; it raises nothing."""
 
     async def embed(self, text: str) -> Embedding:
-        """The embedding of one text. Raises InputError if the model cannot be reached at all."""
+        """Return the embedding of one text. Raises InputError if the model cannot be reached at all."""
 
     def fits(self, text: str) -> bool:
         """Whether the text fits the model's window; True if the window is unknown."""
 
 
 def cosine(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Cosine similarity of two vectors of equal length, in [-1, 1]; None if either is zero.
+    """Return the cosine similarity of two vectors of equal length, in [-1, 1]; None if either is zero.
 
     Raises ValueError if the lengths differ.
     """
@@ -75,12 +75,12 @@ def _read(answer: Any) -> tuple[str, str]:
 
 
 def packed(vector: Iterable[float]) -> str:
-    """A vector as text: base64 of 32-bit floats, so that new and cached vectors are equal."""
+    """Return a vector as text: base64 of 32-bit floats, so that new and cached vectors are equal."""
     return base64.b64encode(array("f", vector).tobytes()).decode("ascii")
 
 
 def embedding_of(reply: Reply) -> Embedding:
-    """The same reply as an Embedding; what `Reply` has for a bill is left out."""
+    """Return the reply as an Embedding, without its completion tokens, `paid_tokens` and `bounded`."""
     costs = reply.calls, reply.retries, reply.seconds, reply.cached
     return Embedding(reply.text, reply.status, reply.prompt_tokens, None, *costs)
 
@@ -90,8 +90,8 @@ class LocalEmbedder:
 
     The vector is the mean of the last layer over all tokens, or its first token if the folder's `modules.json` says so
     (Reimers and Gurevych 2019, arXiv:1908.10084). A text that exceeds the window fails; it is not cut.
-    spec: the folder, and perhaps the dtype to compute in, as in `models/encoder@float32`. Without one, this is float32
-    on a GPU, and the faster one on a CPU (`choose_dtype`).
+    spec: the folder, optionally with the dtype to compute in, as in `models/encoder@float32`. The default is float32 on
+    a GPU, and the faster dtype on a CPU (`choose_dtype`).
     Raises InputError for a folder without a model, and for one that needs its own code or has further layers.
     """
 
@@ -116,7 +116,7 @@ class LocalEmbedder:
         try:
             with torch.inference_mode():
                 states = self._model(**encoded.to(self._model.device)).last_hidden_state[0].float()
-        except (RuntimeError, IndexError, ValueError, AttributeError) as error:  # out of memory, or no such encoder
+        except (RuntimeError, IndexError, ValueError, AttributeError) as error:  # out of memory, or not such an encoder
             return Embedding(None, f"failed: {one_line(str(error))}", tokens, calls=1)
         pooled = states[0] if self._first_token else states.mean(dim=0)
         return Embedding(packed(pooled.tolist()), "ok", tokens, calls=1, seconds=time.perf_counter() - started)
@@ -146,7 +146,7 @@ def _pools_first_token(folder: str) -> bool:
 
 
 def load_encoder(folder: str, dtype: str = "float32") -> tuple[Any, Any, int]:
-    """Load a folder: its tokenizer, its model (on a GPU if there is one), and the most tokens of a text.
+    """Load a folder. Return its tokenizer, its model (on a GPU if there is one), and the most tokens of a text.
 
     Raises InputError if transformers cannot load it.
     """

@@ -1,4 +1,4 @@
-"""A server with OpenAI's protocol: sends requests concurrently, and counts what each one cost."""
+"""Sends requests to a server with OpenAI's protocol, many at a time, and counts what each one cost."""
 
 import asyncio
 import math
@@ -21,17 +21,17 @@ from rag_zeval.text import one_line
 
 KEY_ENV = "OPENAI_API_KEY"
 REFUSED = (400, 422)  # HTTP statuses of a request that must be changed before it is sent again
-MOST_CHARACTERS = 1_000_000  # of a reply, several times those of 32,768 tokens; longer ones take much memory
-MOST_MENDS = 10  # changes to one request: more than all reasons that a server can have (see `Refusals`)
+MOST_CHARACTERS = 1_000_000  # of a reply: several times those of 32,768 tokens; longer ones need much memory
+MOST_MENDS = 10  # changes to one request: more than there are reasons to reject it (see `Refusals`)
 
 Body = dict[str, Any]
 Reader = Callable[[Any], tuple[str, str]]  # from an answer's JSON to text and status; ValueError if it has no text
-Mend = Callable[[Body, str], Body | None]  # from a rejected body and the answer to the body to send instead
+Mend = Callable[[Body, str], Body | None]  # from a rejected body and its answer to the body to send instead
 
 
 @dataclass(frozen=True)
 class _Session:
-    """What belongs to one event loop. `probe` checks, before the first request, that the server can be reached."""
+    """The client and limits of one event loop. Before the first request, `probe` checks that the server is there."""
 
     loop: asyncio.AbstractEventLoop
     client: Any
@@ -42,7 +42,7 @@ class _Session:
 class Endpoint:
     """A model over HTTP: at most `concurrency` open requests, each with `timeout` seconds, retries included.
 
-    Several threads may use it, each with its own event loop; the concurrency then holds for each of them.
+    Several threads may use it, each with its own event loop. `concurrency` then holds for each of them.
     connect_timeout: seconds to connect, and for the server's first answer (to a request for its list of models).
     max_body_mib: largest body of an answer, in MiB. account: the budget that pays for the calls, if there is one.
     The key comes from the environment variable named by api_key_env. Only the HTTP client keeps it, and it is removed
@@ -87,18 +87,21 @@ class Endpoint:
         self._here = threading.local()  # its `session` is that of the event loop in this thread
 
     async def _probe(self, http: Any) -> None:
-        """Raise InputError if nothing answers at the URL or the key is rejected. Any other answer will do."""
+        """Raise InputError if the server cannot be reached or rejects the key. Any other answer will do.
+
+        A server that takes the connection but does not answer in time only gets a note on stderr.
+        """
         import anyio
         import openai
 
         url, headers = f"{self.url}/models", {"Authorization": f"Bearer {self._key()}"}
-        # a connection has a shorter limit than the whole, so that it shows which of the two it was
+        # connecting has a shorter limit than the whole, so that we can tell the two timeouts apart
         timeout = openai.Timeout(None, connect=0.9 * self._connect_timeout)
         try:
             with anyio.fail_after(self._connect_timeout):
                 async with http.stream("GET", url, headers=headers, timeout=timeout) as answer:
                     status = answer.status_code
-        except TimeoutError:  # it took the connection, so it is there: requests have their own time limit
+        except TimeoutError:  # it took the connection, so it is there; requests have their own time limit
             told = f"no answer within {self._connect_timeout:g} s; sending requests anyway"
             print(f"note: {url}: {told}", file=sys.stderr)
         except Exception as error:
@@ -114,8 +117,8 @@ class Endpoint:
         attempt counts as a call.
 
         The request first waits for a free place, then for the budget. If the budget is spent, nothing is sent and the
-        status is NOT_ASKED. The openai client sends and retries, but we read the body ourselves: its own objects would
-        take a third of the time. Raises InputError if nothing answers at the URL or the key is rejected.
+        status is NOT_ASKED. The openai client sends and retries, but we read the body ourselves, because its own
+        objects would take a third of the time. Raises InputError if the server cannot be reached or rejects the key.
         """
         session: _Session | None = getattr(self._here, "session", None)
         if session is None or session.loop is not asyncio.get_running_loop():
@@ -152,7 +155,7 @@ class Endpoint:
         try:
             await bill.begin()  # the time limit starts once the budget allows the call
             started = time.perf_counter()
-            # the client limits the time between two bytes only; this stops a server that sends one now and then
+            # the client only limits the time between two bytes; this also stops a server that sends one now and then
             with anyio.fail_after(self._timeout):
                 await _post_mended(client, path, body, mend)
             if under_way.refusal:

@@ -1,8 +1,8 @@
-"""HTTP errors of an endpoint, such as 429: which requests are sent again, and what the server says went wrong.
+"""HTTP errors of an endpoint, such as 429: which requests are retried, and what the server says went wrong.
 
-The openai client itself sends a request again after 408, 409, 429, 5xx and broken connections, and waits as long as
-`Retry-After` says. Some servers send an error with status 200. `error_status` finds it in the JSON, so that the client
-treats the answer as one with the error's own status.
+The openai client itself retries after 408, 409, 429, 5xx and broken connections, and waits as long as `Retry-After`
+says. Some servers send an error with status 200. `error_status` finds such an error in the JSON, so that the client
+treats the answer as if it had the error's own status.
 """
 
 import re
@@ -10,11 +10,11 @@ from typing import Any
 
 from rag_zeval.models.responses.bounded_http import json_or_none
 
-RETRIES = 5  # of one request
-REFUSED = 400  # HTTP status of an error that names none: the same request would fail again
+RETRIES = 5  # most retries of one request
+REFUSED = 400  # HTTP status for an error that names none: it is not retried
 CODES = ("code", "status", "status_code", "statusCode", "http_status", "error_code")  # fields with an HTTP status
 MESSAGES = ("message", "detail", "msg")
-# Errors that only have a name.
+# HTTP statuses of errors that have a name instead of a number.
 NAMED = {
     429: re.compile("rate_?limit|too_?many_?requests|resource_?exhausted|throttl"),
     503: re.compile("overloaded|unavailable"),
@@ -24,15 +24,15 @@ NAMED = {
 
 
 def error_status(answer: Any) -> int | None:
-    """HTTP status of the error in an answer's JSON, REFUSED if it has none; None if the answer is not an error."""
+    """Return the HTTP status of the error in an answer's JSON: REFUSED if it names none; None if there is no error."""
     error = _error(answer)
     return None if error is None else _named_status(error) or REFUSED
 
 
 def error_text(response: Any, text: str, sent: int | None) -> str:
-    """What a server says went wrong, as `HTTP status: message`; for a redirect, its target.
+    """Return what a server says went wrong, as `HTTP status: message`; for a redirect, its target.
 
-    text: the body. sent: the HTTP status as it came, if the response has been given that of the error in its body.
+    text: the body. sent: the HTTP status that the server sent. `response` may have that of the error in its body.
     """
     status = f"HTTP {response.status_code}"
     if response.has_redirect_location:
@@ -45,17 +45,17 @@ def error_text(response: Any, text: str, sent: int | None) -> str:
 
 
 def error_fields(text: str) -> tuple[str, str]:
-    """From an error's body: its message (or the whole text), and the request parameter that it names (or "")."""
+    """Return the message in an error's body (or the whole body), and the request parameter that it names (or "")."""
     error = _error(json_or_none(text)) or {}
     parameter = error.get("param")
     return _message(error) or text, parameter if isinstance(parameter, str) else ""
 
 
 def _error(answer: Any) -> dict[str, Any] | None:
-    """The error in an answer, merged with the fields beside it; None if the answer is a result.
+    """Return the error in an answer, merged with the fields beside it; None if the answer is a result.
 
-    It is the field "error" (or "errors") of the answer, which may be wrapped in a list, or of the first choice. An
-    answer without choices and data can be an error itself.
+    The error is the field "error" of the answer or of its first choice, or the first entry of the field "errors". The
+    answer may be wrapped in a list. An answer without choices and data can be an error itself.
     """
     body = answer[0] if isinstance(answer, list) and len(answer) == 1 else answer
     if not isinstance(body, dict):
@@ -73,7 +73,7 @@ def _first(values: Any) -> Any:
 
 
 def _named_status(error: dict[str, Any]) -> int | None:
-    """The HTTP status that an error gives, as a number or by a name."""
+    """Return the HTTP status that an error gives as a number or by a name; None if it gives none."""
     for field in CODES:
         code = error.get(field)
         if type(code) in (int, str) and re.fullmatch("[45][0-9][0-9]", str(code)):
@@ -83,7 +83,7 @@ def _named_status(error: dict[str, Any]) -> int | None:
 
 
 def _message(error: dict[str, Any]) -> str:
-    """An error's message; a router such as OpenRouter adds that of the server behind it."""
+    """Return an error's message. A router such as OpenRouter adds the message of the server behind it."""
     said = next((text for name in MESSAGES if isinstance(text := error.get(name), str) and text.strip()), "")
     metadata = error.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, dict) else None

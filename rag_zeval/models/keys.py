@@ -7,9 +7,10 @@ from rag_zeval.secrets import hide, is_variable
 
 
 def read_key(variable: str) -> str | None:
-    """The key in an environment variable, without surrounding white space (a CRLF `.env` leaves some); None if not set.
+    """Return the key in an environment variable, without surrounding white space; None if it is not set.
 
-    Raises InputError for a value that no HTTP header can carry. The message names the variable, never the value.
+    A `.env` file with CRLF line ends leaves such white space. Raises InputError for a value that no HTTP header can
+    carry. The message names the variable, never the value.
     """
     key = os.environ.get(variable, "").strip()
     if not (key.isascii() and key.isprintable()):
@@ -21,7 +22,7 @@ def read_key(variable: str) -> str | None:
 
 
 def needed_key(variable: str, what: str) -> str:
-    """As `read_key`, for a variable that must be set; `what` says what it holds. Raises InputError if it is not set.
+    """Return the key as `read_key` does, but raise InputError if the variable is not set. what: what it should hold.
 
     If the name could be a key that was given by mistake, the message does not show it.
     """

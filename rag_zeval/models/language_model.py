@@ -11,7 +11,7 @@ from rag_zeval.text import one_line
 
 Messages = Sequence[Mapping[str, str]]
 
-REPLY_SHARE = 4  # if max_tokens asks for more, at least 1/4 of the window is kept free for the reply
+REPLY_SHARE = 4  # if max_tokens exceeds 1/4 of the window, at least 1/4 is kept free for the reply
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Request:
 
     @property
     def seed(self) -> int:
-        """Seed of this request, in [0, 2^31). It depends on the sampling seed, the trial and the messages only."""
+        """The seed of this request, in [0, 2^31). It depends on the sampling seed, the trial and the messages only."""
         content = json.dumps([self.sampling.seed, self.trial, self.messages])
         return int.from_bytes(hashlib.sha256(content.encode()).digest()[:4], "big") >> 1
 
@@ -89,7 +89,7 @@ class Backend(Model, Protocol):
     max_context: size of the context window, in tokens of prompt and reply together; None if unknown.
     card: content of the checkpoint folder's `rag_zeval.json`: "world", prompt "variant", and "answer_sentences", the
     most sentences of an answer that the judge can judge at once. Empty without the file.
-    batched: whether requests are computed in batches. A reply can then differ by rounding with its batch.
+    batched: whether requests are computed in batches. Rounding can then make a reply depend on its batch.
     """
 
     max_context: int | None
@@ -97,20 +97,23 @@ class Backend(Model, Protocol):
     batched: bool
 
     def count_tokens(self, messages: Messages) -> int | None:
-        """Number of tokens in the prompt that these messages make; None if unknown."""
+        """Return the number of tokens in the prompt that these messages make; None if unknown."""
 
     async def complete(self, request: Request) -> Reply:
-        """The reply to one request. Raises InputError if the model cannot be reached at all."""
+        """Return the reply to one request. Raises InputError if the model cannot be reached at all."""
 
 
 def known_total(counts: Sequence[int | None]) -> int | None:
-    """Sum of the counts that are known. 0 for no counts; None if there are some and all are unknown."""
+    """Return the sum of the counts that are known: 0 for no counts, None if there are some and all are unknown."""
     known = [count for count in counts if count is not None]
     return sum(known) if known or not counts else None
 
 
 def window_of(config: Any, folder: str) -> int | None:
-    """The context window that a model's configuration names; None if it names none. Raises InputError for no size."""
+    """Return the context window that a model's configuration names; None if it names none.
+
+    Raises InputError if it is not a whole number above 0.
+    """
     size = getattr(config, "max_position_embeddings", None)
     if size is not None and (type(size) is not int or size < 1):
         found = one_line(str(size))
@@ -119,9 +122,9 @@ def window_of(config: Any, folder: str) -> int | None:
 
 
 def chat_ids(tokenizer: Any, messages: Messages) -> list[int]:
-    """Token ids of the prompt: the messages in the tokenizer's chat template, up to where the reply begins.
+    """Return the token ids of the prompt: the messages in the tokenizer's chat template, up to where the reply begins.
 
-    Raises InputError for a template that cannot be filled, or that wants more than its sandbox allows.
+    Raises InputError if the template cannot be filled, or does what its sandbox forbids.
     """
     try:
         ids: list[int] = tokenizer.apply_chat_template(

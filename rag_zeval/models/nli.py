@@ -13,7 +13,7 @@ from rag_zeval.models.transformers_local import load_folder
 
 LONGEST = 512  # tokens of premise and hypothesis together
 BATCH = 32
-UNNAMED = {"label_0": 0, "label_1": 1}  # transformers' default names of two classes: MiniCheck has these
+UNNAMED = {"label_0": 0, "label_1": 1}  # transformers' default names of two classes, which MiniCheck has
 Pair = tuple[str, str]  # premise, hypothesis
 
 
@@ -26,13 +26,13 @@ class Checker(Protocol):
         """Whether the two texts fit the model's window."""
 
     def score(self, pairs: Sequence[Pair]) -> list[float | None]:
-        """How far each premise supports its hypothesis, in [0, 1]; None if the pair does not fit."""
+        """Return how far each premise supports its hypothesis, in [0, 1]; None if the pair does not fit."""
 
 
 def open_checker(spec: str, remote_code: bool) -> Checker:
     """Open the model in a folder. Its own code runs only if it asks for that and `remote_code` is True.
 
-    spec: the folder, and perhaps the dtype to compute in, as in `models/checker@float32`.
+    spec: the folder, optionally with the dtype to compute in, as in `models/checker@float32`.
     Raises InputError if the model cannot be used.
     """
     return OwnCode(spec) if remote_code and wants_code(split_dtype(spec)[0]) else NLI(spec)
@@ -41,7 +41,7 @@ def open_checker(spec: str, remote_code: bool) -> Checker:
 class NLI:
     """A sequence classification model. The score is its probability of the label "entailment".
 
-    If `spec` names no dtype, this is float32 on a GPU, and the faster one on a CPU (`choose_dtype`).
+    The default dtype is float32 on a GPU, and the faster one on a CPU (`choose_dtype`).
     A model with two unnamed classes is taken for MiniCheck (Tang et al. 2024, arXiv:2404.10774): the second class means
     "supported", and both texts form one input, joined by the tokenizer's end-of-sequence token if it has one.
     Raises InputError for a folder without a model, or with one that was not trained for NLI.
@@ -91,7 +91,7 @@ class NLI:
         return self._tokenizer(*map(list, zip(*both, strict=True)), verbose=False, **settings)
 
     def _plain(self, text: str) -> str:
-        """The text without the tokenizer's special tokens, which would move the boundary between the two texts."""
+        """Return the text without the tokenizer's special tokens, which would move the boundary between the texts."""
         for mark in self._tokenizer.all_special_tokens:
             text = text.replace(mark, " ")
         return text.encode("utf-8", "replace").decode()

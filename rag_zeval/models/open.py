@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _ENDPOINT = re.compile(
     r"openai:((?:(?!://).)+)@(https?://(?:[\w.-]+|\[[\da-fA-F:]+\])(?::\d{1,5})?(?:/[\w./~:%+-]*)?)", re.ASCII
 )
-# No "@", "/" or port: with those, it is rather an endpoint whose http:// was forgotten.
+# No "@", "/" or port: a spec with one of those is more likely an endpoint whose http:// was forgotten.
 _OPENAI_MODEL = re.compile(r"openai:(?!.*:\d+$)([\w.:-]+)", re.ASCII)
 _VLLM = re.compile(r"vllm:(.+?)(?:@([1-9]\d?))?", re.ASCII)
 OPENAI_URL = "https://api.openai.com/v1"
@@ -27,9 +27,9 @@ EMBEDDER_SPECS = "FOLDER or openai:MODEL@http://host:port/v1"
 
 
 def check_spec(spec: str) -> tuple[str, str] | None:
-    """Model and URL of an endpoint's spec; None for the spec of a folder, which need not exist.
+    """Return the model and URL of an endpoint's spec; None for the spec of a folder, which need not exist.
 
-    Without a URL, it is OpenAI's own. Raises InputError for a malformed spec or a URL that holds a secret; the message
+    The default URL is OpenAI's. Raises InputError for a malformed spec or a URL that holds a secret; the message
     repeats neither.
 
     >>> check_spec("openai:judge@http://127.0.0.1:8000/v1")
@@ -46,7 +46,9 @@ def check_spec(spec: str) -> tuple[str, str] | None:
 
 
 def folder_of(spec: str) -> str | None:
-    """The folder that a spec names, which need not exist; None for an endpoint. Raises InputError as `check_spec`.
+    """Return the folder that a spec names, which need not exist; None for an endpoint.
+
+    Raises InputError as `check_spec` does.
 
     >>> folder_of("transformers:models/judge@bfloat16")
     'models/judge'
@@ -82,13 +84,13 @@ def open_backend(
 
     Args:
         spec: The model. `openai:MODEL` without a URL is a model of OpenAI; `vllm:FOLDER@4` runs on 4 GPUs.
-        concurrency: Of an endpoint: the most open requests.
-        timeout: Of an endpoint: seconds for one request and its retries.
-        connect_timeout: Of an endpoint: seconds to connect, and for the server's first answer.
-        max_body_mib: Of an endpoint: the largest response, in MiB.
-        api_key_env: Of an endpoint: the NAME of the environment variable with the key. Default: OPENAI_API_KEY.
-        account: Of an endpoint: the budget that pays for the calls.
-        processes: Of transformers: how many to run, each with its own copy of the model.
+        concurrency: For an endpoint: the most open requests.
+        timeout: For an endpoint: seconds for one request and its retries.
+        connect_timeout: For an endpoint: seconds to connect, and for the server's first answer.
+        max_body_mib: For an endpoint: the largest response, in MiB.
+        api_key_env: For an endpoint: the NAME of the environment variable with the key. Default: OPENAI_API_KEY.
+        account: For an endpoint: the budget that pays for the calls.
+        processes: For transformers: how many processes to run, each with its own copy of the model.
 
     Raises:
         InputError: For a malformed spec, a folder without a model, and a limit or key that cannot be used.

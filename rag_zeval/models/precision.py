@@ -1,4 +1,4 @@
-"""The number format that a local model computes in: the one its spec names, else the one this machine is faster in."""
+"""Chooses the dtype that a local model computes in: the one that its spec names, or else by device and speed."""
 
 import sys
 import time
@@ -10,15 +10,15 @@ from rag_zeval.errors import needed
 from rag_zeval.files import read_json
 
 DTYPES = ("float32", "bfloat16")
-FASTER = 1.2  # bfloat16 must be so many times as fast: less is not worth rounding, and chance would decide
-SMALLEST = 256  # hidden size: a smaller model is fast anyway, and in float32 it replies alike on every machine
-ROWS = 128  # of the measured product: tokens of a pass, as in batches of a judge
-WIDEST = 2048  # of the measured product, so that it takes milliseconds for large models too
+FASTER = 1.2  # least speedup for bfloat16: less is not worth the rounding, and noise would decide
+SMALLEST = 256  # hidden size: a smaller model is fast anyway, and in float32 its replies are the same on every machine
+ROWS = 128  # rows of the timed product: the tokens of a pass, as in the batches of a judge
+WIDEST = 2048  # widest timed product, so that it takes milliseconds for large models, too
 REPEATS = 5
 
 
 def split_dtype(spec: str) -> tuple[str, str | None]:
-    """A folder and the dtype that is named behind it; None if none is.
+    """Return the folder of a spec and the dtype that it names; None if it names none.
 
     >>> split_dtype("models/judge@bfloat16")
     ('models/judge', 'bfloat16')
@@ -30,10 +30,11 @@ def split_dtype(spec: str) -> tuple[str, str | None]:
 
 
 def choose_dtype(spec: str, on_gpu: str = "float32") -> tuple[str, str]:
-    """The folder of a spec, and the dtype to load it in: the named one, `on_gpu` on a GPU, else the faster one.
+    """Return the folder of a spec, and the dtype to load it in: the named one, `on_gpu` on a GPU, else the faster one.
 
-    On a CPU, bfloat16 is chosen if a product of the model's own size is FASTER times as fast in it, and a line on
-    stderr says what was chosen. Raises InputError if torch is missing or config.json cannot be read.
+    On a CPU, bfloat16 is chosen if a matrix product of the model's own size is at least FASTER times as fast in it. If
+    this was timed, a line on stderr says what was chosen. Raises InputError if torch is missing or config.json cannot
+    be read.
     """
     folder, dtype = split_dtype(spec)
     if dtype is not None:
@@ -52,18 +53,18 @@ def choose_dtype(spec: str, on_gpu: str = "float32") -> tuple[str, str]:
 
 
 def said(times: float) -> str:
-    """What was measured, in words."""
+    """Return the measured speedup in words."""
     return f"on this machine products of its size are {times:.1f} times as fast in bfloat16 as in float32"
 
 
 def speedup(folder: str) -> float | None:
-    """How many times as fast a product of this model's size is in bfloat16 as in float32, on the threads of torch.
+    """Return how many times as fast a matrix product of this model's size is in bfloat16 as in float32.
 
-    None for a model whose config names no hidden size, or one below SMALLEST. Measured once for each size, in some
-    milliseconds. Raises InputError for a config.json that cannot be read.
+    None for a model whose config names no hidden size, or one below SMALLEST. Each size is timed once, on the threads
+    that torch uses, in some milliseconds. Raises InputError for a config.json that cannot be read.
     """
     path = Path(folder) / "config.json"
-    config = read_json(path) if path.is_file() else {}  # whoever loads the model says what is missing
+    config = read_json(path) if path.is_file() else {}  # loading the model will report a missing file
     hidden = config.get("hidden_size", config.get("d_model", config.get("dim")))
     if not isinstance(hidden, int) or hidden < SMALLEST:
         return None
@@ -73,7 +74,7 @@ def speedup(folder: str) -> float | None:
 
 @cache
 def _measured(hidden: int, inner: int) -> float:
-    """The two are timed in turn, and the fastest time of each counts, so that other work disturbs both alike."""
+    """Time both dtypes in turn and compare the fastest time of each, so that other work disturbs both alike."""
     import torch
 
     pairs = [
@@ -82,7 +83,7 @@ def _measured(hidden: int, inner: int) -> float:
     ]
     best = [float("inf")] * len(pairs)
     with torch.inference_mode():
-        for _ in range(1 + REPEATS):  # the first one warms up, and is hardly the fastest
+        for _ in range(1 + REPEATS):  # the first round warms up, and is hardly ever the fastest
             for at, (states, weights) in enumerate(pairs):
                 started = time.perf_counter()
                 torch.nn.functional.linear(states, weights)
@@ -91,13 +92,13 @@ def _measured(hidden: int, inner: int) -> float:
 
 
 def in_identity(model: Any) -> str:
-    """What a loaded model adds to the identity of its replies: nothing in float32, else the name of its dtype."""
+    """Return what a loaded model adds to the identity of its replies: nothing in float32, else its dtype's name."""
     name = str(model.dtype).removeprefix("torch.")
     return "" if name == "float32" else f" {name}"
 
 
 def of_precision(before: Any, now: Any) -> str:
-    """How to resume, if these identities of replies differ in the dtype alone; else "".
+    """Return how to resume, if two identities of replies differ only in the dtype; else "".
 
     >>> of_precision("weights 1a prompt", "weights 1a bfloat16 prompt")
     ' (it was computed in float32: to resume, name the model as FOLDER@float32)'

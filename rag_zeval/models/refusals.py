@@ -1,4 +1,4 @@
-"""Learns from an endpoint's errors what it rejects: parameters of a chat request, and more tokens than it has."""
+"""Learns from an endpoint's errors which parameters of a chat request it rejects, and how many tokens it allows."""
 
 import json
 import re
@@ -14,7 +14,8 @@ from rag_zeval.text import LINE_READ
 
 LIST = "reply"  # the only field of the object that wraps a list
 TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")
-# How an error names the parameter. If it names two, the first one here is left out: Claude takes temperature or top_p.
+# How an error names the parameter. If it names two, the first one here is left out, as Claude takes only one of
+# temperature and top_p.
 NAMED = {
     "response_format": re.compile(r"(?i)response[ _]format|json[ _]schema"),
     **{name: re.compile(rf"\b{name}\b") for name in (*TOKEN_LIMITS, "top_p", "seed", "temperature")},
@@ -29,11 +30,11 @@ LONGEST = re.compile(r"(?:at most|<=|less than or equal to|\[1,) ?`?(\d{1,9})")
 
 
 class Refusals:
-    """What a model at an endpoint has rejected so far. Each is reported once on stderr; later requests avoid it.
+    """What a model at an endpoint has rejected so far. Each rejection is noted once on stderr; later requests avoid it.
 
-    A rejected parameter is sent in another form if it has one: max_tokens as max_completion_tokens, the schema of a
-    list wrapped in an object. Otherwise it is left out, and the endpoint uses its default. If prompt and reply exceed
-    the window, a shorter reply is requested; a prompt is never cut.
+    A rejected parameter is sent in another form if it has one: max_tokens as max_completion_tokens, and the schema of a
+    list wrapped in an object. Otherwise it is left out, so the endpoint uses its default. If prompt and reply exceed
+    the window, a shorter reply is requested. A prompt is never cut.
 
         refusals = Refusals("https://api.openai.com/v1: o3")
         body = refusals.allowed(asked)
@@ -43,12 +44,12 @@ class Refusals:
 
     def __init__(self, where: str):
         self._where = where
-        self._refused: list[str] = []  # names, in order; one with two forms may be in it twice
+        self._refused: list[str] = []  # names, in order; one with two forms may be listed twice
         self._window: int | None = None
-        self._longest: int | None = None  # reply
+        self._longest: int | None = None  # most tokens of a reply
 
     def allowed(self, asked: Body) -> Body:
-        """The body of a chat request, changed to what the endpoint is known to accept.
+        """Return the body of a chat request, changed to what the endpoint is known to accept.
 
         The length of the prompt is unknown here, so a reply gets at most half of the window, once that is known.
         """
@@ -57,9 +58,9 @@ class Refusals:
         return self._with_limit(asked, tokens)
 
     def mended(self, asked: Body, sent: Body, answer: str) -> Body | None:
-        """The body to send instead of `sent`, which was rejected with this answer; None if no other would be better.
+        """Return the body to send instead of `sent`, which was rejected with this answer; None if no other may work.
 
-        Every change is one that was not tried before, or a lower limit, so it ends. Raises ValueError if the prompt
+        Every change is new or lowers a limit, so there are only a few in a row. Raises ValueError if the prompt
         leaves too little of the window.
         """
         message, parameter = error_fields(answer)
@@ -83,19 +84,19 @@ class Refusals:
         return self._with_limit(asked, limit or asked["max_tokens"])
 
     def _is_sent_yet(self, name: str, asked: Body, sent: Body) -> bool:
-        """Whether the parameter would be sent again unchanged: a concurrent request may have learned the same."""
+        """Whether the parameter would be sent again unchanged. A concurrent request may have learned it already."""
         allowed = self.allowed(asked)
         return name in allowed and (name in TOKEN_LIMITS or allowed[name] == sent[name])
 
     def _lower_limit(self, wanted: int, limit: int, window: int, prompt: int | None) -> int | None:
-        """A lower limit for the reply, where `limit` tokens were too many; None if there is none to try."""
+        """Return a lower limit for the reply, after `limit` tokens were too many; None if there is none to try."""
         if self._window is None:
             self._tell(
                 f"the window is {window:,} tokens: a reply gets what the prompt leaves of it, at most {wanted:,}"
             )
         self._window = min(window, self._window or window)
         least = max(1, min(wanted, window // REPLY_SHARE))
-        if prompt is None or prompt + limit == window + 1:  # vLLM stops counting a prompt there
+        if prompt is None or prompt + limit == window + 1:  # vLLM stops counting the prompt there
             room = window // 2
         else:
             room = window - prompt
@@ -139,10 +140,10 @@ def _number(pattern: re.Pattern[str], text: str) -> int | None:
 
 
 def in_an_object(response_format: Body) -> Body | None:
-    """`response_format` for endpoints that support less of JSON schema, such as OpenAI: the list becomes a field.
+    """Simplify `response_format` for endpoints that support less of JSON schema, such as OpenAI: make the list a field.
 
-    One schema describes all items, and their number is left open; the parser checks both. None if the root is not a
-    list, for then there is no simpler form.
+    One schema describes all items, and their number is left open. The parser checks both. None if the root is not a
+    list, because there is no simpler form then.
     """
     schema = response_format["json_schema"]["schema"]
     if schema["type"] != "array":
@@ -152,7 +153,7 @@ def in_an_object(response_format: Body) -> Body | None:
 
 
 def unwrapped(text: str) -> str:
-    """The text of the list in a reply `{"reply": [...]}`; any other text unchanged."""
+    """Return the text of the list in a reply `{"reply": [...]}`, and any other text unchanged."""
     try:
         value = json.loads(text, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError):
@@ -171,7 +172,7 @@ def _plain(schema: Any) -> Any:
 
 
 def _either(first: Any, second: Any) -> Any:
-    """One schema for two that differ in their enum values only."""
+    """Merge two schemas that differ only in their enum values."""
     if not isinstance(first, dict):
         return first
     return {name: one + second[name] if name == "enum" else _either(one, second[name]) for name, one in first.items()}

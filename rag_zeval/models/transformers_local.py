@@ -30,12 +30,12 @@ STORED = "auto"  # transformers' name of the dtype that the weights are stored i
 class TransformersBackend(FolderModel):
     """A causal language model with a chat template, on a GPU if there is one, else on the CPU.
 
-    spec: its folder, and perhaps the dtype to compute in, as in `models/judge@float32`. Without one, this is the dtype
-    of the weights on a GPU, and the faster one on a CPU (`choose_dtype`).
+    spec: its folder, optionally with the dtype to compute in, as in `models/judge@float32`. The default is the dtype of
+    the weights on a GPU, and the faster dtype on a CPU (`choose_dtype`).
     Requests are batched by length. Each has its own seed, so its sample does not depend on its batch.
     If a batch does not fit into memory, its requests run one at a time; one that still does not fit fails.
-    processes: how many share the batches, each with a copy of the model. The replies do not depend on it. A script that
-    uses more than one needs `if __name__ == "__main__":`.
+    processes: how many processes share the batches, each with a copy of the model. The replies do not depend on it. A
+    script that uses more than one needs `if __name__ == "__main__":`.
     Raises InputError if the folder has no model, or one that needs its own code or has no chat template.
     """
 
@@ -51,7 +51,7 @@ class TransformersBackend(FolderModel):
             with _lost_process(folder):
                 for _ in range(processes):  # they load the model while this process does
                     self._pool.submit(_load, *self._elsewhere)
-            self.at_once *= processes  # with several batches each they seldom wait for one another
+            self.at_once *= processes  # with several batches for each, processes seldom wait for each other
         self.tokenizer, self._model, _ = load_folder(folder, "AutoModelForCausalLM", dtype)
         self.identity += in_identity(self._model)
         if not self.tokenizer.chat_template:
@@ -69,7 +69,7 @@ class TransformersBackend(FolderModel):
             with _lost_process(self.name):
                 for batch in reversed(batches):
                     longest_first.append(self._pool.submit(_run_elsewhere, *self._elsewhere, batch))
-                for done in longest_first:  # in this order, whichever ends first: equal runs write equal files
+                for done in longest_first:  # in this order, whichever ends first, so that equal runs write equal files
                     yield from done.result()
         finally:
             for waiting in longest_first:
@@ -118,14 +118,14 @@ class TransformersBackend(FolderModel):
 
 @cache
 def _processes(count: int) -> ProcessPoolExecutor:
-    """A pool for all models of this process: starting a process takes longer than loading a model."""
+    """Return the pool for all models of this process. Starting a process takes longer than loading a model."""
     spawn = multiprocessing.get_context("spawn")  # torch does not survive a fork
     return ProcessPoolExecutor(count, mp_context=spawn, initializer=_end_with_parent)
 
 
 @contextmanager
 def _lost_process(name: str) -> Iterator[None]:
-    """Turn the loss of a pool process into an InputError; the next model gets a new pool."""
+    """Turn the loss of a pool process into an InputError. The next model then gets a new pool."""
     try:
         yield
     except BrokenProcessPool as error:
@@ -151,7 +151,7 @@ _loaded: dict[str, TransformersBackend] = {}  # in a pool process: the last mode
 
 def _load(spec: str, key: str) -> None:
     if key not in _loaded:
-        _loaded.clear()  # before the next one is in memory
+        _loaded.clear()  # free the memory before the next model is loaded
         _loaded[key] = TransformersBackend(spec)
 
 
@@ -161,10 +161,10 @@ def _run_elsewhere(spec: str, key: str, batch: list[Job]) -> list[tuple[int, Rep
 
 
 def _batches(jobs: Sequence[Job], processes: int) -> Iterator[list[Job]]:
-    """Batches of jobs with equal sampling and similar length, within BATCH_TOKENS (a single job may exceed it).
+    """Yield batches of jobs with equal sampling and similar length, within BATCH_TOKENS (a single job may exceed it).
 
-    They are so small that each process gets one: a few jobs, too, are shared. Prompts of similar length that begin in
-    the same way come together: what prompts of a batch begin with in common is computed once.
+    Batches are small enough that processes share even a few jobs. Prompts of similar length with the same beginning go
+    into the same batch, because a beginning that they share is computed once.
     """
     rows = min(BATCH_ROWS, math.ceil(len(jobs) / processes))
 
@@ -184,10 +184,10 @@ def _batches(jobs: Sequence[Job], processes: int) -> Iterator[list[Job]]:
 
 
 def load_folder(folder: str, kind: str, dtype: str = "float32", own_code: bool = False) -> tuple[Any, Any, int]:
-    """Load a folder: its tokenizer, its model (on a GPU if there is one), and the number of missing weights.
+    """Load a folder. Return its tokenizer, its model (on a GPU if there is one), and the number of missing weights.
 
-    kind: the name of transformers' class. dtype: float32, bfloat16, or STORED. own_code: whether the folder's own code
-    may run; it then brings its own tokenizer, and the first result is None.
+    kind: the name of a class of transformers. dtype: float32, bfloat16, or STORED. own_code: whether the folder's own
+    code may run. Such code has its own tokenizer, so the first result is then None.
     Raises InputError if transformers cannot load the model.
     """
     with needed("torch", f"{folder}: a local model"):

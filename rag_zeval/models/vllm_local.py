@@ -8,7 +8,7 @@ from rag_zeval.errors import InputError, needed
 from rag_zeval.models.batched import FolderModel, Job
 from rag_zeval.models.language_model import Reply
 
-WAVE = 256  # requests passed to vLLM at once; all replies of a wave come together, so a kill loses at most these
+WAVE = 256  # requests passed to vLLM at once; all replies of a wave arrive together, so a kill loses at most these
 
 
 class VLLMBackend(FolderModel):
@@ -27,7 +27,7 @@ class VLLMBackend(FolderModel):
         settings = {"seed": 0, "gpu_memory_utilization": 0.9, "generation_config": "vllm"}
         try:
             self._llm = LLM(model=folder, tensor_parallel_size=gpus, **settings)
-        except ValueError as error:  # pydantic's, too
+        except ValueError as error:  # includes pydantic's errors
             raise InputError(f"model 'vllm:{folder}': vLLM refuses it: {error}") from error
         self.tokenizer = self._llm.get_tokenizer()
         self.max_context = self._llm.llm_engine.model_config.max_model_len

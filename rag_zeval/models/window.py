@@ -1,4 +1,4 @@
-"""What the folder of a model says about its context window, without loading its weights."""
+"""Reads a model's context window and card from its folder, without loading its weights."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,7 +27,7 @@ class Window:
         try:
             self._tokenizer = transformers.AutoTokenizer.from_pretrained(path, trust_remote_code=False)
             config = transformers.AutoConfig.from_pretrained(path, trust_remote_code=False)
-        except Exception as error:  # as when the model is loaded
+        except Exception as error:  # of any kind, as in `load_folder`
             reason = one_line(str(error)) or type(error).__name__
             raise InputError(f"{folder}: not a model transformers can load: {reason}") from error
         if not self._tokenizer.chat_template:
@@ -39,13 +39,13 @@ class Window:
 
 
 def open_window(spec: str | None) -> Window | None:
-    """The window of the model that a spec names; None for an endpoint, and for a folder that is not here (yet)."""
+    """Return the window of the model that a spec names; None for an endpoint or a folder that does not exist (yet)."""
     folder = _folder(spec)
     return Window(folder) if folder else None
 
 
 def card_of(spec: str | None) -> Mapping[str, Any]:
-    """The card (see `Backend`) of the model that a spec names; empty where `open_window` gives None."""
+    """Return the card (see `Backend`) of the model that a spec names; empty if `open_window` returns None."""
     folder = _folder(spec)
     return read_card(folder) if folder else NO_CARD
 

@@ -1,1 +1,1 @@
-"""Scorers: the judge itself, text measures, and other judges' methods, each a module; `registry` lists them."""
+"""Scorers: RAG-Zeval, text measures, claim checkers, and other judges' methods. `registry` lists them."""

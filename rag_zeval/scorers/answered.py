@@ -1,6 +1,6 @@
-"""Whether an answer is one, after open-rag-eval 0.3.0 (its metrics/no_answer_metric.py).
+"""Whether an answer tries to answer the question, after open-rag-eval 0.3.0 (its metrics/no_answer_metric.py).
 
-The value is 1 if the answer tries to answer the question, right or wrong, and 0 if it says that it cannot (1 call).
+The value is 1 if the answer tries, right or wrong, and 0 if it says that it cannot answer (1 call).
 
 Known difference: the prompt is in our words.
 """

@@ -1,17 +1,21 @@
 """ARES without training (Saad-Falcon et al. 2023, arXiv:2311.09476): the few-shot judge of the package ares-ai 0.6.6.
 
-After its ues_idp.py, prompts.py and RAG_Automatic_Evaluation/Evaluation_Functions.py. Each value is a label: 1 for
-[[Yes]], 0 for [[No]]. The document is judged first, and if it has nothing to do with the question all three are 0. What
-ARES trains, a classifier, and its intervals from labelled rows are not here.
+It follows the package's ues_idp.py, prompts.py and RAG_Automatic_Evaluation/Evaluation_Functions.py. Each value is a
+label: 1 for [[Yes]], 0 for [[No]]. The document is judged first. If it has nothing to do with the question, all three
+values are 0. The classifier that ARES trains, and its intervals from labelled rows, are not implemented.
 
-The document is the example's reference: the retrieved passage where faithfulness is measured, the ground truth where
-correctness is.
+The document is the example's reference: the retrieved contexts for faithfulness, the ground truth for correctness. The
+original sets no temperature, so we use 1, the default of its endpoint.
 
-Known differences: the prompts are in our words, speak of questions (the package's of dialogues) and have examples of
-ours (the original's come with the data); a reply without a label, or with both, leaves the answer without a score (the
-original's is 0, or [[Yes]]), and so do a label within a sentence, one that the document or the answer spells out, and a
-reply that does not come (the original's is 0 after five tries); labels are read in any case. As the original sets no
-temperature, it is 1, the default of its endpoint.
+Known differences:
+
+- The prompts are in our words, speak of questions (the package's speak of dialogues) and have our examples (the
+  original's are part of the data).
+- A reply without a label, or with both, leaves the answer without a score. In the original, the value is 0 without a
+  label and 1 with both.
+- A missing reply leaves the answer without a score. In the original, the value is 0 after five tries.
+- A label also gives no score if it is within a sentence, or if the document or the answer spells one out.
+- Upper and lower case do not matter in labels.
 """
 
 import re
@@ -28,11 +32,11 @@ LABELS = {
     False: re.compile(r"\[\s*\[?\s*No\s*\]?\s*\]", re.IGNORECASE),
 }
 SPELLED = r"\[(?:yes|no)\]"  # a label in a document or an answer
-_END = " \t\r\n*_`\"'.!"  # what may stand behind a label that ends a reply
+_END = " \t\r\n*_`\"'.!"  # what may follow a label that ends a reply
 
 
 def read_label(text: str) -> bool:
-    """The label that a reply ends in, or that stands on a line of its own. Raises Unreadable for none, or both."""
+    """Return the label that ends a reply or is on its own line: True for yes. Raises Unreadable for none or both."""
     found = [(label, place) for label, pattern in LABELS.items() for place in pattern.finditer(text)]
     labels = {label for label, _ in found}
     if len(labels) != 1:
@@ -44,12 +48,12 @@ def read_label(text: str) -> bool:
 
 
 def _ends(before: str, after: str) -> bool:
-    """Whether a label between two texts is a reply's last sentence."""
+    """Whether a label between two texts is the last sentence of a reply."""
     return before.rstrip(" *_`").endswith((".", "!", "?")) and not after.strip(_END)
 
 
 def _measure(prompt: ScorerPrompt, *needs: str) -> Measure:
-    """The measure that asks for a label, where the document is relevant."""
+    """Make the measure that asks for a label if the document is relevant; otherwise its value is 0."""
 
     async def steps(judge: Judge, example: Example, answer: str) -> Found:
         async def label(prompt: ScorerPrompt, **inputs: str) -> bool:

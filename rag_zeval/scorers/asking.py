@@ -1,8 +1,8 @@
-"""How a scorer asks a judge several things about one answer.
+"""Lets a scorer ask a judge several questions about one answer.
 
-A scorer reads from top to bottom: `claims = await judge.ask(CLAIMS, read_claims, answer=answer)`, then the next
-question with what came back. `AskingScorer` runs those of many answers side by side. Scorers of one family ask the same
-questions in the same words, so behind a cache each is paid for once: they share no memory of their own.
+A scorer's code reads from top to bottom: `claims = await judge.ask(CLAIMS, read_claims, answer=answer)`, then the next
+question, which uses the claims. `AskingScorer` runs this for many answers concurrently. Scorers of one family send
+equal requests for the same question. They share no memory, but with a cache each request is paid for only once.
 """
 
 import asyncio
@@ -38,9 +38,9 @@ class ScorerPrompt(Prompt):
 class Judge:
     """Sends a scorer's requests about one example: to a judge (`model`) and to an embedding model (`embedder`).
 
-    A scorer that does not need one of them passes None. sampling: sets max_tokens and the seed. timeout: after so many
-    seconds every further request fails. `answers` collects the replies and vectors that came; `late` is true once the
-    timeout has passed.
+    A scorer that does not need one of them passes None. sampling: sets max_tokens and the seed. timeout: seconds after
+    which every further request fails. `answers` collects all replies and embeddings. `late` is true once a request has
+    failed because of the timeout.
     """
 
     def __init__(
@@ -54,11 +54,11 @@ class Judge:
     async def ask(
         self, prompt: Prompt, read: Callable[[Any], T], *, temperature: float = 0.0, trial: int = 0, **inputs: Any
     ) -> T:
-        """Send a prompt and return what `read` makes of the JSON in the reply.
+        """Send a prompt, and return the result of `read` for the JSON in the reply.
 
-        The prompt shows `inputs` as one JSON object. `read` gets what `reading.read_json` found. A truncated reply
-        counts if its JSON is complete and comes first. `trial` numbers repeated samples of one question.
-        Raises Failed if no reply came, or if `read` raises Unreadable.
+        The prompt shows `inputs` as one JSON object. `reading.read_json` finds the JSON. A truncated reply counts if
+        its JSON is complete, with no text before it. `trial` numbers repeated samples of one question. Raises Failed if
+        the reply is missing or cannot be read.
 
             statements = await judge.ask(STATEMENTS, read_statements, question=question, answer=answer)
         """
@@ -78,10 +78,10 @@ class Judge:
         temperature: float = 0.0,
         **inputs: Any,
     ) -> T:
-        """Send a prompt and return what `read` makes of the reply as plain text.
+        """Send a prompt, and return the result of `read` for the reply as plain text.
 
-        `read` gets what `reading.read_text` leaves; `spelled` is explained there. A truncated reply never counts.
-        Raises Failed as `ask` does.
+        `reading.read_text` prepares the text, and explains `spelled`. A truncated reply never counts. Raises Failed as
+        `ask` does.
         """
         reply = await self._reply(prompt, temperature, 0, inputs)
         if reply.status == "truncated":
@@ -92,7 +92,7 @@ class Judge:
             raise Failed(_unread(prompt, reply, error)) from error
 
     async def embed(self, text: str) -> Vector:
-        """The text's vector. Raises Failed when none came."""
+        """Return the text's vector. Raises Failed if there is none."""
         assert self._embedder is not None, "a measure that embeds texts says so"
         self._check_time()
         embedding = await self._embedder.embed(text)
@@ -103,7 +103,7 @@ class Judge:
         return vector
 
     async def similarity(self, first: str, second: str) -> float:
-        """Cosine of two texts' vectors, in [-1, 1]. Raises Failed when there is none."""
+        """Return the cosine of two texts' vectors, in [-1, 1]. Raises Failed if there is none."""
         return similarity_of(*await together(self.embed(first), self.embed(second)))
 
     async def _reply(self, prompt: Prompt, temperature: float, trial: int, inputs: Mapping[str, Any]) -> Reply:
@@ -135,7 +135,7 @@ def _unread(prompt: Prompt, reply: Reply, error: Unreadable) -> str:
 
 
 def similarity_of(first: Vector, second: Vector) -> float:
-    """Cosine of two vectors, in [-1, 1]. Raises Failed when one is zero or they differ in length."""
+    """Return the cosine of two vectors, in [-1, 1]. Raises Failed if one is zero or they differ in length."""
     value = cosine(first, second) if len(first) == len(second) else None
     if value is None:
         raise Failed("embedding: a vector is zero, or they differ in length")
@@ -143,7 +143,7 @@ def similarity_of(first: Vector, second: Vector) -> float:
 
 
 async def together(*questions: Awaitable[T]) -> list[T]:
-    """The results of questions that do not need each other, asked side by side; raises the first failure among them."""
+    """Ask independent questions concurrently, and return their results. If some fail, raise the first failure."""
     results = await asyncio.gather(*questions, return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):
@@ -161,9 +161,10 @@ async def labels_of(
     under: str | None = None,
     **inputs: Any,
 ) -> list[str]:
-    """One of the labels for each item, in their order, asked for `size` items at a time, side by side.
+    """Return one of the labels for each item, in order. Concurrent calls ask for `size` items each.
 
-    name: what the prompt calls the items; under: the key of the list of labels in its reply, None where it is all.
+    name: what the prompt calls the items. under: the key of the list of labels in the reply; None if the reply is that
+    list.
     """
 
     async def of_part(part: Sequence[Any]) -> list[str]:
@@ -180,7 +181,7 @@ async def labels_of(
 
 @dataclass(frozen=True)
 class Found:
-    """A value and what it was made of (JSON)."""
+    """A value, and what it was computed from (JSON)."""
 
     value: float
     parts: Mapping[str, Any]
@@ -188,12 +189,12 @@ class Found:
 
 @dataclass(frozen=True)
 class Measure:
-    """A scorer that `AskingScorer` runs: `steps(judge, example, answer)` sends `prompts` and values one answer.
+    """A scorer that `AskingScorer` runs: `steps(judge, example, answer)` sends `prompts` and scores one answer.
 
-    needs, also: as in Scorer. A measure that does not need the "answer" judges what was retrieved.
+    needs, also: as in Scorer. A measure that does not need the "answer" judges the retrieved contexts.
     embeds: whether it embeds texts. A measure without prompts calls no judge.
     only: what it judges, in words, and a test whether an example has it. A benchmark without such examples is skipped.
-    lower_is_better: whether a better answer has a lower value. highest: the largest value that there is.
+    lower_is_better: whether a better answer has a lower value. highest: the largest possible value.
     """
 
     name: str
@@ -208,7 +209,7 @@ class Measure:
 
     @property
     def asks(self) -> str:
-        """The models that it asks, in words."""
+        """The models that it calls, in words."""
         models = {"a judge": self.prompts, "an embedding model": self.embeds}
         return ", ".join(model for model, asked in models.items() if asked)
 
@@ -216,10 +217,10 @@ class Measure:
 def one_question(
     name: str, read: Callable[[Any], Found], prompt: ScorerPrompt | None = None, /, **inputs: str
 ) -> Measure:
-    """A measure that asks a judge once about each answer, with the prompt `name` unless another one is given.
+    """Make a measure that calls a judge once for each answer, with the prompt `name` unless another one is given.
 
-    read: makes the value of the JSON in the reply, and raises Unreadable where it does not fit the question. inputs: by
-    the name that the prompt has for it, what is shown: "question", or a need (see `judge.needs`).
+    read: computes the value from the JSON in the reply, and raises Unreadable if it does not fit the question. inputs:
+    what is shown, by its name in the prompt: "question", or a need (see `judge.needs`).
 
         one_question("answered", read, question="question", answer="answer")
     """
@@ -237,11 +238,11 @@ def one_question(
 
 
 class AskingScorer(Scorer):
-    """Runs a Measure with a judge (`backend`) and an embedding model (`embedder`); None for one that it does not need.
+    """Runs a Measure with a judge (`backend`) and an embedding model (`embedder`), or None if it does not need one.
 
     sampling: sets max_tokens and the seed; the measure sets its own temperature, and top-p is 1.
     timeout: seconds after which an example gets no further request; a single request has its own limit (`Endpoint`).
-    `parts` of a row: "answers", for each answer what its value was computed from ({} if there is no value).
+    `parts` of a row: "answers" says for each answer what its value was computed from ({} if it has no value).
     """
 
     def __init__(

@@ -1,7 +1,8 @@
-"""BERTScore, as the package bert-score 0.3.13 has it by default: no idf, no rescaling.
+"""BERTScore with the defaults of the package bert-score 0.3.13: no idf, no rescaling.
 
-The layer is the one its table has for the model; [CLS] and [SEP] may be matched but do not count; 0 if the answer or
-the reference has no token. Known difference: a text longer than the model's window has no score (the package cuts it).
+The layer is that of the package's table. [CLS] and [SEP] may be matched but do not count. The score is 0 if the answer
+or the reference has no token. Known difference: a text longer than the model's window has no score (the package cuts
+it).
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +17,7 @@ from rag_zeval.models.embeddings import load_encoder
 from rag_zeval.scorers.score import Score, Scored, Scorer
 from rag_zeval.text import one_line
 
-# of hidden_states, by the model's type and its number of layers; the table's entries for fine-tuned models are left out
+# index into hidden_states by the model's type and number of layers; the table's fine-tuned models are left out
 LAYERS = {
     ("bert", 12): 9,
     ("bert", 24): 18,
@@ -30,10 +31,10 @@ LAYERS = {
 
 
 class BertScore(Scorer):
-    """BERTScore F1 (Zhang et al. 2020, arXiv:1904.09675), greedy matching of tokens by cosine of their hidden states.
+    """BERTScore F1 (Zhang et al. 2020, arXiv:1904.09675): greedy matching of tokens by cosine of their hidden states.
 
-    In [0, 1], of each answer against the reference, by a local folder's model; its parts are P and R.
-    Raises InputError for a folder without a model, or with one whose layer is not known.
+    It compares each answer with the reference, in [0, 1], with a local folder's model. Its parts are precision and
+    recall. Raises InputError for a folder without a model, or with one whose layer is not known.
     """
 
     name, asks = "bert_score", "a folder of weights"
@@ -63,11 +64,11 @@ class BertScore(Scorer):
             yield Scored(example.id, tuple(scores), {"answers": parts})
 
     def _tokens(self, text: str) -> tuple[Any, Any]:
-        """Unit vectors (tokens, width) and which of them count (tokens,). Raises ValueError for a text too long."""
+        """Return unit vectors (tokens, width), and which count (tokens,). Raises ValueError if the text is too long."""
         import torch
 
         text = text.encode("utf-8", "replace").decode().strip()
-        text = f" {text}" if text and self._type == "roberta" else text  # its first word is then as any other
+        text = f" {text}" if text and self._type == "roberta" else text  # the first word is then like any other
         encoded = self._tokenizer(text, return_tensors="pt", return_special_tokens_mask=True)
         counts = encoded.pop("special_tokens_mask")[0] == 0
         if len(counts) > self._max_tokens:
@@ -78,9 +79,10 @@ class BertScore(Scorer):
 
 
 def match(answer: tuple[Any, Any], reference: tuple[Any, Any]) -> tuple[float, float]:
-    """Precision and recall in [-1, 1]: the mean over counted tokens of the best cosine with any token opposite.
+    """Return precision and recall in [-1, 1]: the mean over counted tokens of the best cosine with the other text.
 
-    Both (unit vectors, which of them count), as torch tensors; (0, 0) if in one of them none counts.
+    answer, reference: (unit vectors, which of them count), as torch tensors. The result is (0, 0) if one of them has no
+    token that counts.
     """
     (ours, ours_count), (theirs, theirs_count) = answer, reference
     if not ours_count.any() or not theirs_count.any():

@@ -1,12 +1,12 @@
 """CCRS (Muhamed 2025, arXiv:2506.20128): five questions to a judge, one call each.
 
 The judge gives a number from 0 to 100, which is divided by 100. Answer correctness is 0.7 · exact match + 0.3 · that
-number. All values are in [0, 1].
+quotient. All values are in [0, 1].
 
-No code and no prompts are public: the prompts are in our words, zero-shot as in the paper, and ask for JSON, in which
-a number that is cut off cannot pass for another. Also ours are the normalisation of the exact match (SQuAD's), the
-question in `ccrs_cc`, and the context in `ccrs_ac`, which is there if the example has chunks. A number that is missing
-or out of range makes a failure.
+Neither code nor prompts are public. The prompts are in our words, zero-shot as in the paper. They ask for JSON, so that
+a truncated number cannot pass for another one. We also chose the normalisation of the exact match (SQuAD's), the
+question in `ccrs_cc`, and the context in `ccrs_ac`, which is shown if the example has chunks. A number that is missing
+or out of range is a failure.
 """
 
 import re
@@ -20,26 +20,27 @@ from rag_zeval.replies.values import a_number
 from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt, one_question
 
 CORRECTNESS = ScorerPrompt("ccrs_ac")
-EXACT_MATCH_WEIGHT = 0.7  # of answer correctness; the rest is the judge's
+EXACT_MATCH_WEIGHT = 0.7  # share of answer correctness; the rest is the judge's number
 QUESTION, CONTEXT, ANSWER = {"question": "question"}, {"context": "chunks"}, {"answer": "answer"}  # inputs
 
 
 def normalised(text: str) -> str:
-    """Lower case, without punctuation, English articles and spare spaces (Rajpurkar et al. 2016, arXiv:1606.05250).
+    """Return a text in lower case without punctuation, English articles and extra spaces.
 
-    Punctuation is that of ASCII and what Unicode calls so, "。" for one (MLQA: Lewis et al. 2020, arXiv:1910.07475).
+    So does SQuAD (Rajpurkar et al. 2016, arXiv:1606.05250). Punctuation includes Unicode's, such as "。", as in MLQA
+    (Lewis et al. 2020, arXiv:1910.07475).
     """
     text = "".join(letter for letter in text.lower() if letter not in string.punctuation and category(letter)[0] != "P")
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
 
 
 def exact_match(answer: str, truth: str) -> bool:
-    """Whether both are the same text, normalised; an answer of which nothing is left matches nothing."""
+    """Whether both texts are equal when normalised. An answer that is then empty matches nothing."""
     return normalised(answer) != "" and normalised(answer) == normalised(truth)
 
 
 def _share(value: Any) -> float:
-    """The judge's number, in [0, 1]."""
+    """Return the judge's number, in [0, 1]."""
     return a_number(value["score"], 0, 100) / 100
 
 

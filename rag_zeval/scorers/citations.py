@@ -1,15 +1,19 @@
 """Support by citations, after open-rag-eval 0.3.0 (its metrics/citation_metric.py and rag_results_loader.py).
 
-An answer cites its chunks as [n], counted from 1. It is cut into parts: the text up to a block of citations, with the
-numbers in it, and the text after the last block, with none. Each citation of a part is judged by itself. All values are
-in [0, 1].
+An answer cites its chunks as [n], counted from 1. A part is the text up to a block of citations, with the numbers in
+that block. The text after the last block is a part that cites nothing. Each citation of a part is judged by itself. All
+values are in [0, 1].
 
-Known differences: the prompt is in our words; a citation of a chunk that is not there supports nothing (the
-original leaves it out, and a part that cites nothing else with it: an invented source costs nothing); "[1] [2]" and
-"[1]; [2]" are one block (the original loses the second for the space, and takes the semicolon for a statement);
-punctuation after the last block is no part (two characters are one there); a number of more than three digits is no
-citation, but a year; a number counts once in a part; an answer without citations has no precision (the original's
-is 0).
+Known differences:
+
+- The prompt is in our words.
+- A citation of a chunk that does not exist supports nothing. The original leaves it out, and also a part that cites
+  nothing else. So an invented source costs nothing there.
+- "[1] [2]" and "[1]; [2]" are one block. The original loses the second citation because of the space, and takes the
+  semicolon for a statement.
+- Punctuation after the last block is no part. In the original, two characters are enough for a part.
+- A number of more than three digits is a year, not a citation. A number counts once in a part.
+- An answer without citations has no precision. The original's is 0.
 """
 
 import re
@@ -27,7 +31,7 @@ CITATION = ScorerPrompt("citation_support")
 SUPPORT = {"full_support": 1.0, "partial_support": 0.5, "no_support": 0.0}
 _MARK = r"\[[0-9]{1,3}(?:\s*,\s*[0-9]{1,3})*\]"  # [1] or [1, 2]
 _BLOCK = re.compile(rf"({_MARK}(?:[\s,;]*{_MARK})*)")
-SupportByNumber = Sequence[tuple[int, float]]  # of a part: the numbers it cites, and the support by each
+SupportByNumber = Sequence[tuple[int, float]]  # for one part: each cited number, and the support by that chunk
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class CitingText:
 
 
 def parts_of(answer: str) -> list[CitingText]:
-    """An answer's parts in order; what has no letter or digit (a full stop after a citation) is none."""
+    """Return an answer's parts in order. Text without a letter or digit, such as a full stop, is no part."""
     pieces = _BLOCK.split(answer)  # text, block, text, ..., text
     return [
         CitingText(text.strip(), tuple(dict.fromkeys(map(int, re.findall("[0-9]+", block)))))
@@ -49,7 +53,7 @@ def parts_of(answer: str) -> list[CitingText]:
 
 
 async def _support(judge: Judge, statement: str, number: int, chunks: Sequence[str]) -> float:
-    """How far chunk `number` supports the statement, in [0, 1] (a call if there is such a chunk)."""
+    """Return how far chunk `number` supports the statement, in [0, 1] (1 call; 0 and no call if it does not exist)."""
     if not 1 <= number <= len(chunks):
         return 0.0
 
@@ -60,7 +64,7 @@ async def _support(judge: Judge, statement: str, number: int, chunks: Sequence[s
 
 
 def precision(parts: Sequence[SupportByNumber]) -> float:
-    """Mean over the cited numbers of the mean support by each. Raises Failed if nothing is cited."""
+    """Return the mean over the cited numbers of the mean support by each. Raises Failed if nothing is cited."""
     by_number: dict[int, list[float]] = {}
     for number, support in (pair for part in parts for pair in part):
         by_number.setdefault(number, []).append(support)
@@ -70,12 +74,12 @@ def precision(parts: Sequence[SupportByNumber]) -> float:
 
 
 def recall(parts: Sequence[SupportByNumber]) -> float:
-    """Mean over the parts of the mean support of each; 0 for one that cites nothing."""
+    """Return the mean over the parts of each part's mean support, which is 0 for a part that cites nothing."""
     return sum(sum(support for _, support in part) / len(part) for part in parts if part) / len(parts)
 
 
 def f1(parts: Sequence[SupportByNumber]) -> float:
-    """Harmonic mean of the two; 0 if one is 0. Raises Failed if nothing is cited."""
+    """Return the harmonic mean of precision and recall; 0 if one is 0. Raises Failed if nothing is cited."""
     return harmonic_mean((precision(parts), recall(parts)))
 
 

@@ -1,8 +1,8 @@
-"""Scorers that ask a claim checker: of single claims, of sentences, of whole answers.
+"""Scorers that use a claim checker: on single claims, on sentences, or on whole answers.
 
-As MiniCheck does it (Tang et al. 2024, arXiv:2404.10774): a reference that does not fit the model is cut into pieces
-at sentence ends, and the support of a claim is the largest that a piece gives. Known differences: the pieces fill the
-model's window (there 400 tokens), nothing is ever cut off, and a probability of exactly 0.5 is support.
+They follow MiniCheck (Tang et al. 2024, arXiv:2404.10774). A reference that does not fit the model is cut into pieces
+at sentence ends, and a claim gets the largest support that a piece gives it. Known differences: the pieces fill the
+model's window (there they have 400 tokens), nothing is ever cut off, and a probability of exactly 0.5 is support.
 """
 
 import hashlib
@@ -21,16 +21,17 @@ from rag_zeval.text import one_line
 
 CHECKER = "a claim checker"
 SUPPORTED = 0.5  # the least support of a claim that counts as supported
-LONGEST_SOURCES = 8192  # characters
+LONGEST_SOURCES = 8192  # most characters
 SOURCES = "chunks or reference"
 
 
 class Hhem(AnswerScorer):
-    """Hallucination score of open-rag-eval 0.3.0: how far what was retrieved supports the answer as a whole.
+    """Hallucination score of open-rag-eval 0.3.0: how far the retrieved contexts support the answer as a whole.
 
-    Support in [0, 1] (1: nothing is made up) by all chunks; where there are none, by a reference of the example's own.
-    The original asks HHEM; here any claim checker is asked. Known difference: the original cuts the sources, joined by
-    a space, at 8,192 characters, here longer ones, and those that do not fit the model, have no score.
+    The score is the support by all chunks, in [0, 1] (1: nothing is made up). If there are no chunks, it is the support
+    by a reference that the example gives itself. Known differences: the original uses HHEM, here any claim checker will
+    do. The original joins the sources by a space and cuts them at 8,192 characters. Here longer sources have no score,
+    and neither do sources that do not fit the model.
     """
 
     name, asks = "hhem", CHECKER
@@ -51,10 +52,11 @@ class Hhem(AnswerScorer):
 
 
 class CheckedSentences(AnswerScorer):
-    """An answer's sentences, each judged by a claim checker: the answer is as well supported as the least of them.
+    """A claim checker on each sentence of an answer: the score is that of the least supported sentence.
 
-    As MiniCheck is to be used, one sentence at a time: the smallest support of a sentence, in [0, 1]. Of a claim, which
-    is one sentence, it is the checker's own support. No score if a sentence does not fit, or for an answer without any.
+    MiniCheck is meant for one sentence at a time. The score is the smallest support of a sentence, in [0, 1]. For a
+    claim, which is one sentence, it is the checker's own support. An answer has no score if it has no sentence, or if a
+    sentence does not fit.
     """
 
     name, asks = "checked_sentences", CHECKER
@@ -75,13 +77,13 @@ class CheckedSentences(AnswerScorer):
 
 
 class CheckedClaims(Scorer):
-    """RAG-Zeval's own claims, judged by a claim checker instead of by the judge that wrote them.
+    """A claim checker on RAG-Zeval's own claims, in place of the judge that wrote them.
 
-    The score is supported claims / claims in [0, 1], over the claims in the trajectories that a judge gave for the same
+    The score is supported claims / claims, in [0, 1]. The claims are those of a judge's trajectories for the same
     examples.
 
-    judged: the judge's rows by example; judge: its identity. `parts` of a row: "answers", for each the support of its
-    claims in their order (null: the claim does not fit).
+    judged: the judge's rows by example. judge: its identity. `parts` of a row: "answers" has for each answer the
+    support of its claims, in order (null: the claim does not fit).
     """
 
     name, asks = "checked_claims", f"{CHECKER}, a judge"
@@ -121,15 +123,15 @@ class CheckedClaims(Scorer):
 
 
 def _claims(parts: Mapping[str, Any]) -> list[list[str]] | None:
-    """The claims of each answer that the judge was shown; None without a trajectory."""
+    """Return the claims of each answer that the judge was shown; None without a trajectory."""
     trajectory = parts.get("trajectory")
     return trajectory and [[claim["claim"] for claim in one["atomic_claims"]] for one in trajectory if one]
 
 
 def support(checker: Checker, document: str, claim: str) -> float | None:
-    """How far the document supports the claim, in [0, 1]: the largest support by one of its pieces.
+    """Return how far the document supports the claim, in [0, 1]: the largest support by one of its pieces.
 
-    None if a piece, which may be a single sentence, does not fit beside the claim.
+    None if a piece, which may be a single sentence, does not fit together with the claim.
     """
     cut = pieces(document, lambda piece: checker.fits((piece, claim)))
     values = checker.score([(piece, claim) for piece in cut])

@@ -1,8 +1,8 @@
-"""Scorers made of criteria files: what to judge, by which rules and on which scale, as anyone can write it in YAML.
+"""Makes scorers of criteria files: YAML files that say what to judge, by which rules, and on which scale.
 
-A judge is asked once about each answer. Its reply is {"reason": text, "verdict": "yes" or "no", or a whole number of
-the scale}. The value is 1 for yes and 0 for no; the lowest number of a scale is 0, the highest 1. `parts` of a row keep
-the reason and the verdict as it was given. docs/criteria.md explains the file.
+A judge is called once for each answer. Its reply is {"reason": text, "verdict": "yes" or "no", or a whole number of
+the scale}. The value is 1 for yes and 0 for no. On a scale, the lowest number has the value 0 and the highest 1.
+`parts` of a row keep the reason, and the verdict as given. docs/criteria.md explains the file.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from rag_zeval.scorers.asking import Found, Measure, ScorerPrompt, one_question
 from rag_zeval.scorers.registry import SCORERS, criteria_path
 from rag_zeval.yaml_file import checked, read_yaml
 
-NEEDS_OF = {"contexts": "chunks"}  # inputs whose name is not that of their need (see `judge.needs`)
+NEEDS_OF = {"contexts": "chunks"}  # inputs with another name than their need (see `judge.needs`)
 Input = Literal["question", "answer", "contexts", "truth", "reference"]
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Level = Annotated[int, Field(ge=-1000, le=1000)]
 
 
 class CriteriaExample(BaseModel):
-    """Inputs, and the verdict that the judge should give them."""
+    """An example in a criteria file: inputs, and the verdict that the judge should give."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
     inputs: Annotated[
@@ -41,7 +41,7 @@ class CriteriaExample(BaseModel):
 
 
 class Criteria(BaseModel):
-    """What a criteria file says."""
+    """The content of a criteria file."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
     purpose: Annotated[Words, Field(description="a sentence that says what is judged")]
@@ -86,7 +86,7 @@ class Criteria(BaseModel):
         return self
 
     def shown(self) -> str:
-        """The criteria as the judge sees them, as JSON. No text in them can end it or contain a control token."""
+        """Return the criteria as JSON, as the judge sees them. No text can leave its string or hold a control token."""
         content: dict[str, Any] = {"purpose": self.purpose, "rules": self.rules, "verdict": self.verdict}
         if self.bounds:
             content["scale"] = self.scale
@@ -103,7 +103,7 @@ class Criteria(BaseModel):
 
 @dataclass(frozen=True)
 class CriteriaPrompt(ScorerPrompt):
-    """The prompt `criteria` with the criteria of a file in it. name: the file's, for messages about its replies."""
+    """The prompt `criteria` with the criteria of a file in it. name: the file's name, for messages about replies."""
 
     criteria: str
 
@@ -113,10 +113,10 @@ class CriteriaPrompt(ScorerPrompt):
 
 
 def read_criteria(name: str | Path) -> Measure:
-    """The scorer that a criteria file makes. It is called like the file, without `.yaml`.
+    """Make a scorer of a criteria file. Its name is that of the file, without `.yaml`.
 
-    name: of the file, or of one that ships, such as "relevance". Raises InputError, naming the file and the key, for
-    what is no criteria file, and if another scorer has that name.
+    name: a file, or one that ships, such as "relevance". Raises InputError, naming the file and the key, if it is no
+    valid criteria file or another scorer has its name.
 
         evaluate(frame, criteria="cites_source.yaml", model="openai:gpt-4o-mini")
     """

@@ -1,8 +1,9 @@
-"""Cosine of an answer's vector and the ground truth's; no judge is asked.
+"""Cosine of the vectors of an answer and the ground truth, without a judge.
 
-The rule-based check of a practitioner's text ("Automated RAG System Evaluations", emumba.com), whose threshold is "a
-predefined percentage". It means something else with every embedding model, so `evaluate --threshold` sets it. The value
-is in [-1, 1]. Compared is the ground truth where there is one, else a reference of the example's own.
+It is the rule-based check of a practitioner's text ("Automated RAG System Evaluations", emumba.com), whose threshold is
+"a predefined percentage". A threshold means something else for every embedding model, so you set it with
+`evaluate --threshold`. The value is in [-1, 1]. If there is no ground truth, a reference that the example gives itself
+takes its place.
 """
 
 from rag_zeval.judge.example import Example

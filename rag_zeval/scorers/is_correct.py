@@ -1,11 +1,12 @@
-"""A yes or no with its reasons, as practitioners test RAG systems ("Automated RAG System Evaluations", emumba.com).
+"""A yes or no with reasons, as practitioners test RAG systems ("Automated RAG System Evaluations", emumba.com).
 
-One call: question, source of truth and answer, judged by five rules (correct, to the point, complete, concise, nothing
-made up); the reply is {"is_correct": true or false, "reasoning": text}. The value is 1 or 0. The source of truth is
-the ground truth where there is one, else a reference of the example's own: retrieved contexts are no ground truth.
+One call shows question, source of truth and answer, and asks for a verdict by five rules: correct, to the point,
+complete, concise, nothing made up. The reply is {"is_correct": true or false, "reasoning": text}. The value is 1 or 0.
+The source of truth is the ground truth; if there is none, it is a reference that the example gives itself. Retrieved
+contexts are never used as ground truth.
 
 Known differences: the prompt is in our words, at temperature 0. A reply without a clear truth value or without
-reasoning makes a failure; the code published with the article never looks at the reply.
+reasoning is a failure. The code that the article publishes never looks at the reply.
 """
 
 from typing import Any

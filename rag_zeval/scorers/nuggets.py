@@ -1,15 +1,19 @@
 """AutoNuggetizer (Pradeep et al. 2024, arXiv:2411.09607), after open-rag-eval 0.3.0 (its metrics/autonugget_metric.py).
 
-Nuggets, facts of a few words that an answer should hold, are made from the retrieved chunks, labelled vital or okay,
-and looked for in the answer. All values are in [0, 1]. Where there are no
-chunks, a reference of the example's own is the context.
+Nuggets are facts of a few words that an answer should contain. The judge writes them from the retrieved chunks, labels
+each vital or okay, and looks for them in the answer. All values are in [0, 1]. If there are no chunks, the context is
+a reference that the example gives itself.
 
-Known differences: the prompts are in our words; creation ends when a call changes nothing (the next would be the same);
-more than MOST nuggets, or labels that are missing or too many, make a failure; a nugget that is repeated counts once.
-The original's weighted score counts an okay nugget where there is none, and so stays below 1, and its vital score is 0
-where no nugget is vital: here the first divides by what there is, and there is none of the second. Without a fact in
-the context the original compares the answer with "not enough information", and any exception makes its evaluator write
-a neutral 0.5: here there is no score.
+Known differences:
+
+- The prompts are in our words.
+- Creation ends when a call changes nothing, because the next call would be the same.
+- More than MOST nuggets, and missing or extra labels, are a failure. A repeated nugget counts once.
+- The original counts at least one okay nugget, so its weighted score stays below 1 if all are vital. Here the score is
+  divided by the actual weights.
+- If no nugget is vital, the original's vital score is 0. Here there is no score.
+- If the context has no fact, the original compares the answer with "not enough information". After an exception it
+  writes a neutral 0.5. Here there is no score in both cases.
 """
 
 from collections.abc import Sequence
@@ -26,18 +30,18 @@ from rag_zeval.scorers.umbrela import UMBRELA, grades_of
 CREATE, IMPORTANCE = ScorerPrompt("nuggets_create"), ScorerPrompt("nuggets_importance")
 ASSIGNMENT = ScorerPrompt("nuggets_assignment")
 CONTEXT = "chunks or reference"
-RELATED = 1  # the lowest UMBRELA grade of a chunk that nuggets are made from
-CREATIONS = 5  # calls at most, each with the nuggets of the one before
-MOST = 30  # nuggets created
+RELATED = 1  # least UMBRELA grade of a chunk that nuggets are made from
+CREATIONS = 5  # most calls, each of which improves the nuggets of the one before
+MOST = 30  # most nuggets created
 KEPT = 20
 NUGGETS_A_CALL = 10
 VITAL, OKAY = "vital", "okay"
 SUPPORT = {"support": 1.0, "partial_support": 0.5, "not_support": 0.0}
-OKAY_WEIGHTS = {"all": 1.0, "vital": 0.0, "weighted": 0.5}  # of an okay nugget beside a vital one, by score
+OKAY_WEIGHTS = {"all": 1.0, "vital": 0.0, "weighted": 0.5}  # weight of an okay nugget by score; a vital one has 1
 
 
 async def _context(judge: Judge, example: Example) -> list[str]:
-    """What nuggets are made from. Raises Failed if no chunk is related to the question."""
+    """Return the texts that nuggets are made from. Raises Failed if no chunk is related to the question."""
     if given(example, "chunks") is None:
         return [*texts_of(example, CONTEXT)]
     grades = await grades_of(judge, example.question, example.chunks)
@@ -48,7 +52,7 @@ async def _context(judge: Judge, example: Example) -> list[str]:
 
 
 async def nuggets_of(judge: Judge, question: str, context: Sequence[str]) -> list[str]:
-    """The distinct nuggets of a context, at most MOST (up to CREATIONS calls). Raises Failed if there are none."""
+    """Return the distinct nuggets of a context, at most MOST (up to CREATIONS calls). Raises Failed if it has none."""
     nuggets: list[str] = []
     for _ in range(CREATIONS):
         before = nuggets
@@ -70,9 +74,9 @@ def _read_nuggets(value: Any) -> list[str]:
 
 
 def mean_support(vital: Sequence[bool], support: Sequence[float], okay_weight: float) -> float:
-    """Mean support of nuggets, in [0, 1], where an okay one weighs `okay_weight` and a vital one 1.
+    """Return the weighted mean support of nuggets, in [0, 1]. A vital nugget has weight 1, an okay one `okay_weight`.
 
-    Raises Failed if nothing has a weight.
+    Raises Failed if all weights are 0.
     """
     weights = [1.0 if one else okay_weight for one in vital]
     if not any(weights):
@@ -81,7 +85,7 @@ def mean_support(vital: Sequence[bool], support: Sequence[float], okay_weight: f
 
 
 def _measure(score: str, strict: bool) -> Measure:
-    """The measure of one of OKAY_WEIGHTS; a strict one counts full support only."""
+    """Make the measure for one score of OKAY_WEIGHTS. A strict one counts only full support."""
 
     async def steps(judge: Judge, example: Example, answer: str) -> Found:
         question = example.question

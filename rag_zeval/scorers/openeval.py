@@ -1,16 +1,22 @@
 r"""OpenEval (Ispas et al. 2025, "Towards Lighter and Robust Evaluation for RAG", arXiv:2503.16161), after the paper.
 
-A first call turns the sentences of a text into single statements, a list with hyphens; a second gives each a reason and
-a verdict, at temperature 1. The verdicts are read by the paper's two regular expressions, `\bVERDICT: PASSED\b` and the
-looser `\bVERDICT:.*PASSED\b`. All values are in [0, 1].
+A first call turns the sentences of a text into single statements, as a list with hyphens. A second call gives each
+statement a reason and a verdict. Both have temperature 1. The paper's two regular expressions read the verdicts:
+`\bVERDICT: PASSED\b` and the looser `\bVERDICT:.*PASSED\b`. All values are in [0, 1].
 
-Known differences: the prompts and their examples are in our words; sentences are split without a trained model
-(`sentences.py`); a line with several verdicts, or one that only the looser expression finds and that says "not" (NOT
-PASSED), leaves the answer without a score, as do verdicts that are missing or too many, and a text without a statement;
-so does recall without a true positive and a false negative (0 ÷ 0), a list that stands in parts, twice, within a
-sentence, with items left out or in a shown text, and a verdict that a shown text spells out. The paper's other parser,
-a third call held to a JSON schema, is not here. A list of statements that ends early is taken for a whole one, unless
-the endpoint says that it was cut off.
+Known differences:
+
+- The prompts and their examples are in our words.
+- Sentences are split without a trained model (`sentences.py`).
+- The answer has no score if a verdict is missing, if there are too many, or if a line has several. The same holds if
+  only the looser expression finds a verdict, and its line says "not" (NOT PASSED).
+- It has no score either if a text has no statement, or if recall has neither a true positive nor a false negative
+  (0 ÷ 0).
+- It has no score if a list of the reply is in parts, repeated, within a sentence, incomplete, or copied from a shown
+  text. The same holds if a shown text spells out a verdict.
+- The paper's other parser, a third call that is bound to a JSON schema, is not implemented.
+
+If a list of statements ends early, it is taken for a complete one, unless the endpoint says that it was cut off.
 """
 
 import re
@@ -29,14 +35,15 @@ STATEMENTS = ScorerPrompt("openeval_statements")
 FAITHFULNESS, CORRECTNESS = ScorerPrompt("openeval_faithfulness"), ScorerPrompt("openeval_correctness")
 TEMPERATURE = 1.0
 PASSED, FAILED = "PASSED", "FAILED"
-SPELLED = "verdict:"  # in a statement or a context
+SPELLED = "verdict:"  # the words of a verdict, if a shown text has them (see `reading.read_text`)
 TP, FP, FN = "TP", "FP", "FN"
 
 
 def read_verdicts(text: str, labels: Sequence[str]) -> list[str]:
-    """The verdicts of all items of a list with hyphens that have one; or of lines without hyphens that end in one.
+    """Read the verdicts in a list with hyphens or, if there is none, of the lines that end in a label.
 
-    Raises Unreadable for one that has none of the labels, or several.
+    Items without a verdict are skipped. Raises Unreadable if a verdict has none of the labels, or several, or is
+    outside the list.
     """
     if re.search(r"^[ \t]*-", text, re.MULTILINE):
         lines = list_items(text)
@@ -60,7 +67,7 @@ def _verdict(line: str, labels: Sequence[str]) -> str:
 
 
 async def statements_of(judge: Judge, question: str, text: str, whose: str) -> list[str]:
-    """The statements of a text (1 call). Raises Failed if it is empty."""
+    """Return the statements of a text (1 call). Raises Failed if it has no sentence."""
     sentences = sentences_of(text)
     if not sentences:
         raise Failed(f"no sentences in the {whose}")
@@ -84,14 +91,14 @@ async def _faithfulness(judge: Judge, example: Example, answer: str) -> Found:
 
 
 def recall(tp: int, fp: int, fn: int) -> float:
-    """The share of true positives among those and false negatives. Raises Failed if there is neither."""
+    """Return tp / (tp + fn), in [0, 1]. Raises Failed if both are 0."""
     if tp + fn == 0:
         raise Failed("neither a true positive nor a false negative")
     return tp / (tp + fn)
 
 
 def _correctness(value: Callable[[int, int, int], float]) -> Callable[[Judge, Example, str], Awaitable[Found]]:
-    """What has the answer compared with the ground truth, and takes the value of the counts TP, FP and FN."""
+    """Make the steps that compare an answer with the ground truth. value: computed from the counts TP, FP and FN."""
 
     async def steps(judge: Judge, example: Example, answer: str) -> Found:
         question, truth = example.question, example.truth or ""

@@ -1,4 +1,4 @@
-"""Measures of the words that an answer and the reference share; no model is asked."""
+"""Measures of the words that an answer and the reference share, without a model."""
 
 import logging
 from importlib.metadata import version
@@ -12,11 +12,11 @@ from rag_zeval.scorers.score import AnswerScorer, Failed
 
 
 class Bleu(AnswerScorer):
-    """Sentence BLEU-4 as the paper's tables have it: cased whitespace tokens, no smoothing, 0 if any precision is 0.
+    """Sentence BLEU-4 as in the paper's tables: cased whitespace tokens, no smoothing, 0 if any precision is 0.
 
-    In [0, 1], of each answer against the reference. Where texts are not mostly ASCII, tokens are words and punctuation
-    marks: a Chinese sentence would be one token. Papineni et al. 2002, through sacrebleu (whose own defaults, 13a
-    tokens and exponential smoothing, give other numbers).
+    It compares each answer with the reference, in [0, 1]. If the texts are not mostly ASCII, tokens are words and
+    punctuation marks, because a Chinese sentence would otherwise be one token. Papineni et al. 2002, through sacrebleu
+    (whose own defaults, 13a tokens and exponential smoothing, give other numbers).
     """
 
     name = "bleu"
@@ -28,11 +28,11 @@ class Bleu(AnswerScorer):
 
         self.identity = f"sacrebleu {sacrebleu.__version__} bleu4 tokenize=none, else words, smooth=none"
         self._bleu = sacrebleu.BLEU(tokenize="none", smooth_method="none", effective_order=False)
-        # sacrebleu warns, at each call, that a sentence score without smoothing is often 0: here that is meant
+        # at each call, sacrebleu warns that a sentence score without smoothing is often 0, which is intended here
         logging.getLogger("sacrebleu").setLevel(logging.ERROR)
 
     def value(self, example: Example, answer: str) -> float:
-        """BLEU-4 of one answer; 0 for an empty one."""
+        """Return the BLEU-4 of one answer; 0 for an empty one."""
         tokens = str.split if mostly_ascii(answer, example.reference) else words
         hypothesis, target = (" ".join(tokens(composed(text))) for text in (answer, example.reference))
         percent = self._bleu.sentence_score(hypothesis, [target]).score
@@ -40,17 +40,17 @@ class Bleu(AnswerScorer):
 
 
 class _Words:
-    """A tokenizer as rouge-score takes it."""
+    """A tokenizer with the interface of rouge-score."""
 
     def tokenize(self, text: str) -> list[str]:
         return [word for word in words(text.lower()) if word[0].isalnum()]
 
 
 class RougeL(AnswerScorer):
-    """ROUGE-L F1 as the paper's tables have it: rouge-score's own tokens (lower case, a-z and 0-9), no stemmer.
+    """ROUGE-L F1 as in the paper's tables: rouge-score's own tokens (lower case, a-z and 0-9), no stemmer.
 
-    In [0, 1], of the longest common subsequence of each answer and the reference. Of a Chinese or Arabic text these
-    tokens are the numbers alone: where texts are not mostly ASCII, tokens are words of any script.
+    It compares each answer with the reference by their longest common subsequence, in [0, 1]. In a Chinese or Arabic
+    text, the only such tokens are numbers. So if the texts are not mostly ASCII, tokens are words of any script.
     Lin 2004, through Google's rouge-score.
     """
 
@@ -66,7 +66,7 @@ class RougeL(AnswerScorer):
         self._any_script = RougeScorer(["rougeL"], tokenizer=_Words())
 
     def value(self, example: Example, answer: str) -> float:
-        """ROUGE-L F1 of one answer; 0 for an empty one."""
+        """Return the ROUGE-L F1 of one answer; 0 for an empty one."""
         answer, reference = composed(answer), composed(example.reference)
         rouge = self._rouge if mostly_ascii(answer, reference) else self._any_script
         return float(rouge.score(target=reference, prediction=answer)["rougeL"].fmeasure)
@@ -75,9 +75,9 @@ class RougeL(AnswerScorer):
 class StringMatch(AnswerScorer):
     """How much of the ground truth the answer contains word for word.
 
-    In [0, 1]: the longest run of the ground truth's words that is in the answer / all its words; so 1 if the answer
-    contains the whole of it, whatever else it says. Case and punctuation do not count. Compared is the ground truth
-    where there is one, else a reference of the example's own.
+    The score is the longest run of the ground truth's words that is in the answer / all words of the ground truth. So
+    it is 1 if the answer contains the whole ground truth, whatever else it says. Case and punctuation do not count. If
+    there is no ground truth, a reference that the example gives itself takes its place.
     """
 
     name = "string_match"
@@ -86,7 +86,7 @@ class StringMatch(AnswerScorer):
     identity = "longest run of words"
 
     def value(self, example: Example, answer: str) -> float:
-        """The share for one answer. Raises Failed for a ground truth without a word."""
+        """Return the share for one answer, in [0, 1]. Raises Failed for a ground truth without a word."""
         tokens = _Words().tokenize
         (text,) = texts_of(example, self.source)
         truth = tokens(text)

@@ -1,4 +1,4 @@
-"""The judge of this house among the scorers."""
+"""RAG-Zeval as a scorer."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -19,14 +19,15 @@ STRICT = "ok"  # Evaluation.status when the strict parser read the reply
 
 
 class RagZeval(Scorer):
-    """RAG-Zeval as a scorer: one call judges all answers of an example; the score is supported claims / claims.
+    """RAG-Zeval as a scorer: one call judges all answers of an example. The score is supported claims / claims.
 
-    In [0, 1], by the model behind `backend`.
-    variant: the prompt's; None takes the one the checkpoint was trained on, else "paper".
+    The score is in [0, 1]. backend: the judge.
+    variant: the prompt variant. The default is the one that the checkpoint was trained on, else "paper".
     structured: whether the JSON schema of the reply is sent with each request.
-    patterns: whether a reply that cannot be read is read by regular expressions, as the paper does (status "patterns").
-    `parts` of a row: "trajectory" (None if there is none), "status" of the evaluation, "strict": whether the reply
-    keeps the format as the reward has it (None if no reply came), and "reply", as it came, where it could not be read.
+    patterns: whether regular expressions read a reply that is unreadable otherwise, as in the paper (status
+    "patterns").
+    `parts` of a row: "trajectory" (None if there is none) and "status" of the evaluation. "strict" says whether the
+    reply has the format that the reward requires (None without a reply). "reply" is an unreadable reply, unchanged.
     """
 
     name, asks = "rag_zeval", "a judge"
@@ -51,7 +52,7 @@ class RagZeval(Scorer):
         self.group = backend.at_once if backend.batched else None
 
     def fits(self, example: Example) -> bool:
-        """Whether the judge can be shown the example whole (see `Evaluator.fits`)."""
+        """Whether the whole example fits the judge's window (see `Evaluator.fits`)."""
         return self._evaluator.fits(example)
 
     def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:

@@ -1,11 +1,14 @@
 """RAGAS (Es et al. 2023, arXiv:2309.15217), after the package ragas 0.4.3 (its metrics/_*.py).
 
-Values are in [0, 1], but for the two with a cosine, which may be below 0.
+Values are in [0, 1]. Those that contain a cosine may also be below 0.
 
-Known differences: the prompts are in our words, and the longest reply is the bench's own (the original's 1,024 tokens
-cut long answers off); judgements that are missing or too many make a failure (the original divides by what the judge
-happens to return); an answer, or a ground truth, without any statement has no score (the original's correctness of two
-empty ones is 1); a reply that cannot be read is not sent back to be fixed.
+Known differences:
+
+- The prompts are in our words.
+- The longest reply is that of the benchmark. The original's 1,024 tokens cut long answers off.
+- Missing or extra verdicts are a failure. The original divides by the number of verdicts that it got.
+- An answer or a ground truth without a statement has no score. In the original, two empty ones have correctness 1.
+- A reply that cannot be read is not sent back to be fixed.
 """
 
 from collections.abc import Sequence
@@ -21,12 +24,12 @@ STATEMENTS, VERDICTS = ScorerPrompt("ragas_statements"), ScorerPrompt("ragas_ver
 QUESTION, USEFUL_CHUNK = ScorerPrompt("ragas_question"), ScorerPrompt("ragas_useful_chunk")
 ATTRIBUTED, CORRECTNESS = ScorerPrompt("ragas_attributed"), ScorerPrompt("ragas_correctness")
 QUESTIONS = 3  # generated from each answer
-QUESTION_TEMPERATURE = 0.3  # of several samples of one prompt
-FACTUALITY_WEIGHT = 0.75  # of answer correctness; the rest is similarity
+QUESTION_TEMPERATURE = 0.3  # for several samples of one prompt
+FACTUALITY_WEIGHT = 0.75  # share of answer correctness; the rest is similarity
 
 
 async def statements_of(judge: Judge, question: str, text: str, whose: str) -> list[str]:
-    """The statements of a text (1 call). Raises Failed if there are none."""
+    """Return the statements of a text (1 call). Raises Failed if there are none."""
 
     def read(value: Any) -> list[str]:
         return [a_text(one) for one in a_list(value["statements"])]
@@ -66,7 +69,7 @@ async def _answer_relevancy(judge: Judge, example: Example, answer: str) -> Foun
 
 
 def average_precision(useful: Sequence[bool]) -> float:
-    """Mean over the useful chunks (given in rank order) of the useful share up to it; 0 if none is useful."""
+    """Return the mean over useful chunks, in rank order, of the useful share up to each; 0 if none is useful."""
     precisions = [sum(useful[: at + 1]) / (at + 1) for at, one in enumerate(useful) if one]
     return sum(precisions) / len(precisions) if precisions else 0.0
 
@@ -99,7 +102,7 @@ async def _context_recall(judge: Judge, example: Example, answer: str) -> Found:
 
 
 def f1_of_counts(tp: int, fp: int, fn: int) -> float:
-    """F1, in [0, 1]; 0 without a true positive."""
+    """Return F1, in [0, 1]; 0 without a true positive."""
     return 2 * tp / (2 * tp + fn + fp) if tp else 0.0
 
 
@@ -124,7 +127,7 @@ async def _answer_correctness(judge: Judge, example: Example, answer: str) -> Fo
 
 
 def _statement(value: Any) -> str:
-    """A statement, or one with its reason."""
+    """Read a statement, or the statement of an object that also has a reason."""
     return a_text(value["statement"] if isinstance(value, dict) else value)
 
 

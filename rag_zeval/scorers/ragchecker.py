@@ -1,11 +1,14 @@
 """RAGChecker (Ru et al. 2024, arXiv:2408.08067), after the packages ragchecker 0.1.9 and refchecker 0.2.17.
 
-A text is taken apart into claims (triplets), and each claim is checked against a text, up to five in a call. Only
-"Entailment" counts. All values are in [0, 1].
+One call splits a text into claims (triplets). Each claim is then checked against a text, up to five in a call. Only the
+label "Entailment" counts. All values are in [0, 1].
 
-Known differences: the prompts are in our words and ask for JSON; labels that are missing or too many make a failure
-(the original pads with Neutral, which lowers the score, and cuts); an answer, or a ground truth, in which no claim is
-found has no score (the original's is 0); nothing a model writes is evaluated as code.
+Known differences:
+
+- The prompts are in our words and ask for JSON.
+- Missing or extra labels are a failure. The original fills with Neutral, which lowers the score, and drops extra ones.
+- An answer or a ground truth without claims has no score. The original's is 0.
+- Nothing that a model writes is evaluated as code.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,11 +25,11 @@ CLAIMS, CHECK = ScorerPrompt("ragchecker_claims"), ScorerPrompt("ragchecker_chec
 LABELS = ("Entailment", "Neutral", "Contradiction")
 CLAIMS_A_CALL = 5
 Claim = list[str]
-Verdicts = list[bool]  # of each claim, whether a text entails it
+Verdicts = list[bool]  # for each claim, whether a text entails it
 
 
 async def claims_of(judge: Judge, question: str, text: str, whose: str) -> list[Claim]:
-    """The distinct claims of a text (1 call). Raises Failed if there are none."""
+    """Return the distinct claims of a text (1 call). Raises Failed if there are none."""
     claims: list[Claim] = await judge.ask(CLAIMS, _read_claims, question=question, text=text)
     if not claims:
         raise Failed(f"no claims in the {whose}")
@@ -39,15 +42,16 @@ def _read_claims(value: Any) -> list[Claim]:
 
 
 async def entailed(judge: Judge, question: str, claims: Sequence[Claim], reference: str) -> Verdicts:
-    """Of each claim, whether the reference entails it (a call for every five)."""
+    """Return for each claim whether the reference entails it (one call for every five)."""
     shown = {"question": question, "reference": reference}
     labels = await labels_of(judge, CHECK, LABELS, "claims", claims, CLAIMS_A_CALL, **shown)
     return [label == "Entailment" for label in labels]
 
 
-# The measures. Their parameters name the checks that they need: arrays of booleans, whether a text entails a claim.
-# correct (n,): the answer's claims by the ground truth; recalled (m,): the ground truth's claims by the answer.
-# supported (k, n) and retrieved (k, m): the answer's and the ground truth's claims by each of the k chunks.
+# The formulas. Their parameters name the checks that they need. A check is an array of booleans that says which claims
+# a text entails, for n claims of the answer, m claims of the ground truth, and k chunks:
+# correct (n,): the answer's claims by the ground truth; recalled (m,): the ground truth's claims by the answer;
+# supported (k, n) and retrieved (k, m): the answer's and the ground truth's claims by each chunk.
 # So `supported.any(0)` says which of the answer's claims some chunk entails, and `retrieved.any(1)` which chunks are
 # relevant.
 FORMULAS: dict[str, Callable[..., float]] = {
@@ -69,10 +73,10 @@ FORMULAS: dict[str, Callable[..., float]] = {
 }
 NOISE = ("noise_sensitivity_in_relevant", "noise_sensitivity_in_irrelevant")
 LOWER_IS_BETTER = (*NOISE, "hallucination", "self_knowledge")
-ONE_TEXT = ("correct", "recalled")  # checks against a single one
+ONE_TEXT = ("correct", "recalled")  # checks against a single text
 ANSWER, TRUTH = "answer", "ground truth"
 WHOSE_CLAIMS = {"correct": ANSWER, "recalled": TRUTH, "supported": ANSWER, "retrieved": TRUTH}  # by check
-NEEDS = {  # of checks
+NEEDS = {  # by check
     "correct": ("answer", "truth"),
     "recalled": ("answer", "truth"),
     "supported": ("answer", "chunks"),
@@ -81,7 +85,7 @@ NEEDS = {  # of checks
 
 
 def value_of(name: str, checks: Mapping[str, Sequence[Verdicts]]) -> float:
-    """A formula's value. checks: by name, a row for each text; of "correct" and "recalled" there is one."""
+    """Return a formula's value. checks: by name, a row for each text; "correct" and "recalled" have one row."""
     import numpy as np
 
     arrays = {check: np.array(checks[check]) for check in _checks(name)}
@@ -93,7 +97,7 @@ def _checks(name: str) -> list[str]:
 
 
 def _measure(name: str) -> Measure:
-    """The measure that makes the checks of a formula, and its value of them."""
+    """Make the measure that runs the checks of a formula and computes its value."""
     checks = _checks(name)
 
     async def steps(judge: Judge, example: Example, answer: str) -> Found:

@@ -1,4 +1,4 @@
-"""Every scorer, by the name that `scorers=[...]` takes, and what it needs. A new one is a module, and a line here."""
+"""All scorers by the name that `scorers=[...]` takes, and what they need. A new scorer is a module, and a line here."""
 
 from inspect import getdoc
 from pathlib import Path
@@ -39,18 +39,18 @@ FAMILIES = (
 )  # fmt: skip
 MEASURES: dict[str, Measure] = {measure.name: measure for family in FAMILIES for measure in family.MEASURES}
 EVERY: tuple[type[Scorer] | Measure, ...] = (*CLASSES, *MEASURES.values())
-NEEDS = {one.name: one.needs for one in EVERY}  # of every scorer, see `judge.needs`
+NEEDS = {one.name: one.needs for one in EVERY}  # see `judge.needs`
 SCORERS = tuple(NEEDS)
 TEXT_SCORERS = {scorer.name: scorer for scorer in CLASSES if scorer.asks == NO_MODEL}
 CHECKER_SCORERS = tuple(scorer.name for scorer in CLASSES if scorer.asks.startswith(CHECKER))
 JUDGE = RagZeval.name  # run once per model, as are the measures that ask a judge
 COSTS = Path(__file__).with_name("costs.json")
 CRITERIA_FILES = {path.stem: path for path in sorted(Path(__file__).with_name("criteria").glob("*.yaml"))}  # that ship
-Named = str | Measure  # a scorer of a run: a name of the registry, or what a criteria file makes
+Named = str | Measure  # a scorer of a run: a name of the registry, or the measure of a criteria file
 
 
 class Line(NamedTuple):
-    """A scorer's name, its method, what it needs besides question and answer, and what it costs.
+    """A scorer's name, method, needs besides question and answer, and cost.
 
     calls, tokens: for a question with two answers of four sentences and five chunks, with the rule-based mock judge;
     None if it calls no model. `python -m experiments.timing.call_costs` measures them.
@@ -64,8 +64,8 @@ class Line(NamedTuple):
 
 
 def overview() -> list[Line]:
-    """A line for every scorer of the registry, in its order, and for the criteria files that ship."""
-    # what describes each one's method
+    """Return a line for every scorer of the registry, in its order, and for each criteria file that ships."""
+    # for each of EVERY, the class or module whose docstring names the method
     described: list[type[Scorer] | ModuleType] = [*CLASSES, *(family for family in FAMILIES for _ in family.MEASURES)]
     costs: dict[str, list[int | None]] = read_json(COSTS)
     lines = [
@@ -77,7 +77,7 @@ def overview() -> list[Line]:
 
 
 def _title(method: type[Scorer] | ModuleType) -> str:
-    """The first line of its docstring, or of that of the class it is derived from."""
+    """Return the first line of a docstring, which a class may inherit."""
     return (getdoc(method) or "").partition("\n")[0].rstrip(".")
 
 
@@ -90,22 +90,22 @@ def _needs(scorer: type[Scorer] | Measure) -> str:
 
 
 def measure_of(scorer: Named) -> Measure | None:
-    """The measure that a scorer of a run is; None for a scorer of another kind."""
+    """Return the Measure of a scorer; None for a scorer of another kind."""
     return scorer if isinstance(scorer, Measure) else MEASURES.get(scorer)
 
 
 def name_of(scorer: Named) -> str:
-    """What a scorer of a run is called."""
+    """Return the name of a scorer."""
     return scorer.name if isinstance(scorer, Measure) else scorer
 
 
 def needs_of(scorer: Named) -> tuple[str, ...]:
-    """What a scorer of a run needs, see `judge.needs`."""
+    """Return the needs of a scorer, see `judge.needs`."""
     return scorer.needs if isinstance(scorer, Measure) else NEEDS[scorer]
 
 
 def criteria_path(name: str | Path) -> Path:
-    """The criteria file of this name: one that ships, or any that ends in .yaml. Raises InputError for another name."""
+    """Return the path of a criteria file: one that ships, or any ending in .yaml. Raises InputError for other names."""
     name = str(name)
     if name in CRITERIA_FILES:
         return CRITERIA_FILES[name]
@@ -116,12 +116,12 @@ def criteria_path(name: str | Path) -> Path:
 
 
 def lower_is_better(metric: str) -> bool:
-    """Whether better answers have lower values of this metric: a scorer's name, or `scorer@what it judged by`."""
+    """Whether better answers have lower values of a metric. metric: a scorer's name, or `scorer@reference`."""
     measure = MEASURES.get(metric.partition("@")[0])
     return measure is not None and measure.lower_is_better
 
 
 def best_value(metric: str) -> float:
-    """The value of a perfect answer: 0 where lower is better, else the highest that there is, which is mostly 1."""
+    """Return the value of a perfect answer: 0 if lower is better, else the highest possible value, mostly 1."""
     measure = MEASURES.get(metric.partition("@")[0])
     return 1.0 if measure is None else 0.0 if measure.lower_is_better else measure.highest

@@ -1,6 +1,6 @@
-"""Scorers: each takes Examples and yields a Scored for each, with a Score for every answer.
+"""The interface of scorers: each takes Examples and yields a Scored for each, with a Score for every answer.
 
-`Scorer.score` filters out what cannot be judged: an answer without something that the scorer needs has no score, says
+`Scorer.score` leaves out what cannot be judged. An answer that lacks something that the scorer needs has no score, says
 why, and costs nothing.
 """
 
@@ -23,10 +23,10 @@ from rag_zeval.models.language_model import Reply, known_total
 from rag_zeval.text import one_line
 
 NO_MODEL = "no model"
-# of parts by answer, that of one that was not judged
+# parts with an entry for each answer, and the entry of an answer that was not judged
 OF_NONE: dict[str, Any] = {"trajectory": None, "answers": {}, "best_piece": None, "windows": []}
 SUMMED = ("calls", "cached", "retries", "failures", "bounded", "unasked")  # fields of a Scored
-SCORED: FieldTypes = {  # of a row in a file
+SCORED: FieldTypes = {  # fields of a row in a file
     "id": str,
     "scores": [{"value": NUMBER_OR_NONE, "status": str}],
     "parts": Maybe(
@@ -60,20 +60,20 @@ class Scored:
     Costs belong to the example, since one call may judge all answers together.
 
     Attributes:
-        id: The example's.
+        id: The id of the example.
         scores: One for each answer.
-        parts: What the values were made of, such as claims and verdicts.
-        calls: HTTP requests or generations, retries among them.
-        prompt_tokens: Of all replies, cached ones too; None if the endpoint does not say.
-        completion_tokens: Likewise, of the replies.
-        final: False if a reply did not come. The next run then asks again.
+        parts: What the values were computed from, such as claims and verdicts.
+        calls: HTTP requests or generations, retries included.
+        prompt_tokens: Tokens of the prompts, also for cached replies; None if unknown.
+        completion_tokens: The same for the judge's replies.
+        final: False if a reply is missing. The next run then retries the row.
         cached: Replies that cost no call.
-        retries: Requests that were sent again.
-        failures: Replies that did not come.
-        seconds: From asking to the reply, summed over calls.
-        paid_tokens: (prompt, completion) of all calls to the judge, those without a reply too; None if unknown.
-        bounded: Calls that `paid_tokens` counts by an upper bound, because the endpoint did not say.
-        unasked: Failures that were not asked for, because the budget was spent.
+        retries: Retried requests.
+        failures: Missing replies.
+        seconds: From request to reply, summed over calls.
+        paid_tokens: (prompt, completion) tokens of all calls to the judge, also without a reply; None if unknown.
+        bounded: Calls for which `paid_tokens` has an upper bound, because the endpoint reported no token counts.
+        unasked: Failures because the budget was spent, so that the request was not sent, or not again.
     """
 
     id: str
@@ -96,13 +96,13 @@ class Scored:
         return tuple(score.value for score in self.scores)
 
     def row(self) -> dict[str, Any]:
-        """The JSONL row; `from_row` reads it back."""
+        """Return the JSONL row; `from_row` reads it back."""
         paid = None if self.paid_tokens is None else list(self.paid_tokens)
         return {**vars(self), "scores": [{**vars(score)} for score in self.scores], "paid_tokens": paid}
 
     @staticmethod
     def from_row(row: dict[str, Any]) -> Scored:
-        """Raises InputError naming the first field that `row` would not have written so."""
+        """Read what `row` wrote. Raises InputError naming the first field that it cannot have written."""
         check_fields(row, SCORED)
         paid = row.get("paid_tokens")
         if paid is not None and len(paid) != 2:
@@ -113,7 +113,7 @@ class Scored:
 
 
 def costs(replies: Sequence[Reply]) -> dict[str, Any]:
-    """The fields of a Scored that say what its replies cost, and whether all of them came ("final")."""
+    """Return the fields of a Scored that say what its replies cost, and whether none is missing ("final")."""
     lost = sum(reply.text is None for reply in replies)
     return {
         "calls": sum(reply.calls for reply in replies),
@@ -131,7 +131,7 @@ def costs(replies: Sequence[Reply]) -> dict[str, Any]:
 
 
 def costs_together(found: Sequence[Scored]) -> dict[str, Any]:
-    """The same fields for what was asked in several parts: their sums."""
+    """Return the same fields for an example that was scored in several parts: their sums."""
     paid = [one.paid_tokens for one in found]
     known = [tokens for tokens in paid if tokens is not None]
     return {
@@ -147,9 +147,9 @@ def costs_together(found: Sequence[Scored]) -> dict[str, Any]:
 
 
 def paid_tokens(replies: Sequence[Reply]) -> tuple[int, int] | None:
-    """Tokens of prompts and of replies that the judge bills; None if those of one call are unknown.
+    """Return the tokens of prompts and of replies that the judge bills; None if those of one call are unknown.
 
-    For a scorer that calls no judge: what the embedding model bills.
+    For a scorer that calls no judge, these are the tokens that the embedding model bills.
     """
     prompt = completion = 0
     for one in _of_judge(replies) or replies:
@@ -176,17 +176,17 @@ def _paid(one: Reply) -> tuple[int, int] | None:
 
 
 class Failed(Exception):
-    """There is no score for this answer; the message, without "failed: ", says why."""
+    """Raised if there is no score for an answer. The message says why, without "failed: "."""
 
 
 class Scorer(ABC):
-    """`identity` holds everything, besides the example, that can change a score.
+    """A method that gives answers a score. `identity` holds everything, besides the example, that can change a score.
 
-    needs: what it needs of an example, see `judge.needs`; also: what else it looks at, where the example has it.
+    needs: what an example must have, see `judge.needs`. also: what else the scorer uses, if the example has it.
     asks: the models that it calls, in words, as `rag-zeval scorers` shows them.
-    prompt_hash: of what it asks a judge, if it asks one.
-    `group`: how many examples, in the benchmark's order, are scored together, because they are computed together; None
-    where each is scored by itself.
+    prompt_hash: the hash of the prompts for a judge; None without a judge.
+    group: how many examples, in the benchmark's order, are scored together because they are computed in a batch. None
+    if each is scored by itself.
     """
 
     name: str
@@ -200,7 +200,7 @@ class Scorer(ABC):
     def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
         """Yield one Scored per example, in any order.
 
-        An answer that lacks something has no score; the others of its example are judged without it. Examples are read
+        An answer that lacks something has no score; the others of its example are judged without it. Examples are taken
         from the iterable only as fast as they can be judged.
 
             for scored in scorer.score(examples):
@@ -227,19 +227,19 @@ class Scorer(ABC):
 
     @property
     def identities(self) -> set[str]:
-        """The identities that its rows can have."""
+        """All identities that its rows can have."""
         return {self.identity}
 
     def identity_of(self, parts: Mapping[str, Any]) -> str:
-        """The identity of a row with these parts."""
+        """Return the identity of a row with these parts."""
         return self.identity
 
     def lacking(self, example: Example) -> tuple[str | None, ...]:
-        """The status of each answer that cannot be judged, such as "failed: no ground truth"; None for the others."""
+        """Return for each answer why it cannot be judged, such as "failed: no ground truth"; None if it can."""
         return lacking(example, self.needs)
 
     def shown(self, example: Example) -> Example | None:
-        """The example with those of its answers that can be judged; None if there are none."""
+        """Return the example with only the answers that can be judged; None if there are none."""
         reasons = self.lacking(example)
         there = tuple(answer for answer, reason in zip(example.answers, reasons, strict=True) if not reason)
         if not there:
@@ -268,11 +268,11 @@ class AnswerScorer(Scorer):
 
     @abstractmethod
     def value(self, example: Example, answer: str) -> float:
-        """The score of one answer of the example. Raises Failed where there is none."""
+        """Return the score of one answer of the example. Raises Failed if there is none."""
 
 
 def _with_places(scored: Scored, reasons: Sequence[str | None]) -> Scored:
-    """The example scored, with a place for each answer that the scorer was not shown, for these reasons."""
+    """Insert an empty place for each answer that the scorer was not shown. reasons: why, or None if it was shown."""
 
     def places(there: Iterable[Any], missing: Any) -> list[Any]:
         left = iter(there)

@@ -1,4 +1,4 @@
-"""The SFT ranker as a scorer: one call ranks all answers of an example; their scores follow from their ranks."""
+"""The SFT ranker as a scorer: one call ranks all answers of an example, and their ranks give the scores."""
 
 from collections.abc import Iterable, Iterator
 
@@ -14,10 +14,10 @@ from rag_zeval.text import one_line
 
 
 class SftRanker(Scorer):
-    """(K - rank) / (K - 1) in [0, 1] by a model that was trained on the prompt `ranking-only`; answers never tie.
+    """Ranks answers with a model that was trained on the prompt `ranking-only`. Answers never tie.
 
-    It ranks two answers or more: one alone has no score. `parts` of a row: "ranking" (letters, best first; None if the
-    reply is no ranking) and "strict": whether it is one (None if no reply came).
+    The score is (K - rank) / (K - 1), in [0, 1]. A single answer has no score. `parts` of a row: "ranking" (letters,
+    best first; None if the reply is no ranking) and "strict" (whether the reply is a ranking; None without a reply).
     """
 
     name, asks = "sft_ranker", "a judge"

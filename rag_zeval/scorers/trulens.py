@@ -1,17 +1,21 @@
 """TruLens' RAG triad, after the package trulens 2.16.0 (its feedback/llm_provider.py and feedback/templates/rag.py).
 
-The judge gives a whole number from 0 to 3, its reasons first (the original's `..._with_cot_reasons`). A value is the
-mean of such scores divided by 3, in [0, 1].
+The judge gives its reasons and then a whole number from 0 to 3 (the original's `..._with_cot_reasons`). A value is the
+mean of such numbers divided by 3, in [0, 1].
 
-The source of groundedness is the example's reference: the retrieved passage where faithfulness is measured, the ground
-truth where correctness is. A sentence that admits not to know counts as grounded; an answer that does is irrelevant.
+The source of groundedness is the example's reference: the retrieved contexts for faithfulness, the ground truth for
+correctness. A sentence that admits not to know counts as grounded. An answer that admits it is irrelevant.
 
-Known differences: the prompts are in our words; sentences are split without a trained model (`sentences.py`), and a
-bare number that ends an answer is a sentence, not a list mark; the judge says by number which sentences are worth
-checking (the original evaluates its reply as code, takes all sentences where that fails, and else scores whatever
-stands in it, also what the answer does not say); an answer without a sentence, or with trivial ones only, has no score
-(the original's is 0); a score that cannot be read leaves the answer without one (the original leaves that sentence out
-of the mean, or gives -1, and of several numbers in a text it takes the smallest).
+Known differences:
+
+- The prompts are in our words.
+- Sentences are split without a trained model (`sentences.py`). A bare number that ends an answer is a sentence, not a
+  list mark.
+- The judge says by number which sentences are worth checking. The original evaluates the judge's reply as code, and
+  keeps all sentences if that fails. Otherwise it scores what the reply says, even if the answer does not say it.
+- An answer without a sentence, or with only trivial ones, has no score. The original's is 0.
+- A score that cannot be read leaves the answer without one. The original leaves that sentence out of the mean, or gives
+  -1. If a text has several numbers, it takes the smallest.
 """
 
 from collections.abc import Sequence

@@ -1,13 +1,15 @@
 """UMBRELA (Upadhyay et al. 2024, arXiv:2406.06519), after open-rag-eval 0.3.0 (its metrics/umbrela_metric.py).
 
-A judge grades each retrieved chunk from 0 (has nothing to do with the question) to 3 (exact answer). The values speak
-of what was retrieved: they are the same for all answers of an example.
+A judge grades each retrieved chunk from 0 (has nothing to do with the question) to 3 (exact answer). The values are
+about retrieval, so they are the same for all answers of an example.
 
-Known differences: the prompt is in our words and one for every judge (the original has another for some models); the
-judge writes how it came to its grade, of which only the final one is read (the original takes the integer alone); no
-presence penalty. A reply without a grade is a failure (in umbrela 0.0.7 it is the grade 0).
+Known differences:
 
-nDCG and recall at k are ours: the original has neither. They are trec_eval's, with all retrieved chunks as the pool.
+- The prompt is in our words, and the same for every judge. The original has another one for some models.
+- The judge writes how it reaches its grade, and only the final grade is read. The original asks for the integer alone.
+- There is no presence penalty.
+- A reply without a grade is a failure. In umbrela 0.0.7 it counts as grade 0.
+- The original has no nDCG and no recall at k. Ours are those of trec_eval, with all retrieved chunks as the pool.
 """
 
 import math
@@ -24,12 +26,12 @@ from rag_zeval.scorers.score import Failed
 
 UMBRELA = ScorerPrompt("umbrela")
 GRADES = ("0", "1", "2", "3")
-RELEVANT = 2  # the lowest grade of a chunk that has an answer
-CUTS = (1, 3, 5)  # ranks down to which precision and average precision look
+RELEVANT = 2  # least grade of a relevant chunk: it has an answer
+CUTS = (1, 3, 5)  # cut-offs k
 
 
 async def grades_of(judge: Judge, question: str, chunks: Sequence[str]) -> list[int]:
-    """The grade of each chunk, 0 to 3 (a call each)."""
+    """Return the grade of each chunk, from 0 to 3 (one call each)."""
     return await together(*(judge.ask(UMBRELA, _read_grade, question=question, passage=chunk) for chunk in chunks))
 
 
@@ -38,12 +40,15 @@ def _read_grade(value: Any) -> int:
 
 
 def reciprocal_rank(relevant: Sequence[bool]) -> float:
-    """1 ÷ the rank of the first relevant chunk; 0 if there is none."""
+    """Return 1 ÷ the rank of the first relevant chunk; 0 if there is none."""
     return next((1 / rank for rank, one in enumerate(relevant, 1) if one), 0.0)
 
 
 def ndcg(grades: Sequence[int], k: int) -> float:
-    """The sum of grade ÷ log2(rank + 1) over the first k chunks ÷ the same for the best order of all chunks."""
+    """Return nDCG at k: Σ grade ÷ log2(rank + 1) over the first k chunks ÷ the same for the best order of all chunks.
+
+    Raises Failed if every grade is 0.
+    """
 
     def gain(ranked: Sequence[int]) -> float:
         return sum(grade / math.log2(rank + 1) for rank, grade in enumerate(ranked[:k], 1))
@@ -54,7 +59,7 @@ def ndcg(grades: Sequence[int], k: int) -> float:
 
 
 def recall(grades: Sequence[int], k: int) -> float:
-    """The share of all relevant chunks that are among the first k."""
+    """Return the share of all relevant chunks that are among the first k. Raises Failed if none is relevant."""
     relevant = _relevant(grades)
     if not any(relevant):
         raise Failed("no chunk is relevant")
@@ -68,7 +73,10 @@ def _relevant(grades: Sequence[int]) -> list[bool]:
 def _measure(
     name: str, value: Callable[[Sequence[int]], float], k: int | None = None, pool: bool = False, highest: float = 1.0
 ) -> Measure:
-    """A value of the grades of all chunks, or of the first k; pool: of all, where there are k."""
+    """Make a measure of the grades of all chunks, or of the first k; an example needs at least k chunks.
+
+    pool: whether all chunks are graded, although there is a k.
+    """
 
     async def steps(judge: Judge, example: Example, answer: str) -> Found:
         if k is not None and len(example.chunks) < k:

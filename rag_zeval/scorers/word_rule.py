@@ -1,7 +1,7 @@
-"""Rules that judge by words alone.
+"""Rules that judge by words alone, without a model.
 
-No model is asked. It writes whole trajectories, so it is what a small model can be taught before it is trained by
-ranking (`make cold-start`), and the line that such a model has to be better than.
+They write whole trajectories. So they can teach a small model before reinforcement learning (`make cold-start`), and
+they are the baseline that such a model has to beat.
 """
 
 import re
@@ -16,10 +16,10 @@ from rag_zeval.judge.words import words
 from rag_zeval.scorers.score import AnswerScorer, Failed
 from rag_zeval.scorers.sentences import sentences_of
 
-NAMED = 8  # words that an analysis names
-STRICTNESS = (0.5, 0.75, 0.25)  # shares of a claim's new words that may support it; the first is the usual one
-CLAIM_WORDS = 3  # content words of a claim: a shorter clause belongs to the one before it
-_LOOP = re.compile(r"(.{3,100}?)\1{2,}", re.DOTALL)  # three times or more on end, as a small model writes
+NAMED = 8  # most words that an analysis names
+STRICTNESS = (0.5, 0.75, 0.25)  # least shares of a claim's new words that support it; the first is the usual one
+CLAIM_WORDS = 3  # least content words of a claim; shorter clauses are not cut off
+_LOOP = re.compile(r"(.{3,100}?)\1{2,}", re.DOTALL)  # three times or more in a row, as small models write
 _BETWEEN_CLAUSES = re.compile(r"(?<=[,;:])\s+|\s+(?=(?:and|but|which|who|because|while)\s)")
 FUNCTION_WORDS = frozenset(
     "a an the this that these those it its he she his her him they their them i we you who whom whose which what when "
@@ -29,15 +29,16 @@ FUNCTION_WORDS = frozenset(
 
 
 class WordRule(AnswerScorer):
-    """The judge by words alone: a clause is supported if its content words stand in the reference, all or half of them.
+    """A judge by words alone: a clause is supported if the reference has all, or half, of the words that it adds.
 
-    Supported claims / claims of the rule's trajectory, in [0, 1]; no score for an answer without a sentence.
+    The words are the content words that a claim adds to the question. The score is supported claims / claims of the
+    rule's trajectory, in [0, 1]. An answer without a sentence has no score.
     """
 
     name = "word_rule"
     needs = ("answer", "reference")
     identity = "word rule 4"
-    least: ClassVar[float] = 1  # share of the words that a claim adds to the question
+    least: ClassVar[float] = 1  # share of the added words that must be in the reference
 
     def value(self, example: Example, answer: str) -> float:
         trajectory = judge_by_words(example.question, example.reference, [answer], self.least)
@@ -48,18 +49,18 @@ class WordRule(AnswerScorer):
 
 
 class WordMajority(WordRule):
-    # content with half of the words: nearly what the cold start is taught (`train.sft.rows`)
+    # half of the words are enough: nearly what the cold start teaches (`train.sft.rows`)
     name = "word_majority"
     identity = "word majority 4"
     least = STRICTNESS[0]
 
 
 def judge_by_words(question: str, reference: str, answers: Sequence[str], least: float) -> Trajectory:
-    """The rule's trajectory: the clauses of an answer's sentences are its claims; what it repeats is claimed once.
+    """Return the rule's trajectory. The claims are the distinct clauses of an answer's sentences.
 
-    What counts of a claim are the content words that it adds to the question. It is supported if at least the share
-    `least`, in (0, 1], of them stands in the reference; its evidence is the sentence there that has most of them, if
-    any has one. A claim that adds no word is not supported.
+    Only the content words that a claim adds to the question count. A claim is supported if the reference has at least
+    the share `least`, in (0, 1], of them. Its evidence is the sentence of the reference that has most of them, if any
+    has one. A claim that adds no word is not supported.
     """
     sentences = [(sentence, content_words(sentence)) for sentence in _sentences(reference)]
     known, asked = content_words(reference), content_words(question)
@@ -73,12 +74,12 @@ def judge_by_words(question: str, reference: str, answers: Sequence[str], least:
 
 
 def is_contested(question: str, reference: str, answers: Sequence[str]) -> bool:
-    """Whether it depends on how strict the rule is, within STRICTNESS, which of these answers it ranks above which."""
+    """Whether the rule ranks these answers differently at different values of STRICTNESS."""
     return len({_order(judge_by_words(question, reference, answers, least)) for least in STRICTNESS}) > 1
 
 
 def _order(trajectory: Trajectory) -> tuple[int | None, ...]:
-    """Of each two answers, 1, 0 or -1 as the first has more support, as much or less; None where one has no claim."""
+    """Return for each pair of answers 1, 0 or -1 if the first has more, equal or less support; None without a score."""
     return tuple(
         None if first is None or second is None else (first > second) - (first < second)
         for first, second in combinations(support_scores(trajectory), 2)
@@ -86,7 +87,7 @@ def _order(trajectory: Trajectory) -> tuple[int | None, ...]:
 
 
 def content_words(text: str) -> dict[str, str]:
-    """The different words of a text that are no function words, in their order: in lower case, and as first written."""
+    """Map each distinct content word of a text, in lower case, to its first spelling. Function words are left out."""
     found: dict[str, str] = {}
     for word in words(text):
         if re.match(r"\w", word) and word.casefold() not in FUNCTION_WORDS:
@@ -105,18 +106,18 @@ def _clauses_of(text: str) -> Iterator[str]:
 
 
 def _without_loops(text: str) -> Iterator[str]:
-    """The text in parts that stand in it: what it says again and again ends one, said once."""
+    """Yield the text in parts, with each passage only once that it repeats three times or more in a row."""
     start, unit = 0, ""
     for loop in _LOOP.finditer(text):
         unit = loop[1]
         yield text[start : loop.end(1)]
         start = loop.end()
-    if not unit.startswith(text[start:]):  # else it was cut off in the loop
+    if not unit.startswith(text[start:]):  # else the text was cut off in the loop
         yield text[start:]
 
 
 def _clauses(sentence: str) -> list[str]:
-    """The sentence cut before clauses, none of the pieces with fewer than CLAIM_WORDS content words if it can be."""
+    """Cut a sentence before its clauses, so that each piece has at least CLAIM_WORDS content words if possible."""
     cuts = [cut.span() for cut in _BETWEEN_CLAUSES.finditer(sentence)]
     clauses, start = [], 0
     for end, after in [*cuts, (len(sentence), len(sentence))]:

@@ -1,1 +1,1 @@
-"""What scores say: intervals, correlations, tests."""
+"""Statistics of scores: intervals, correlations, tests."""

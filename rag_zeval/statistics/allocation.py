@@ -1,14 +1,14 @@
-"""How many rows of a sample each stratum gets."""
+"""Divides the rows of a sample among strata."""
 
 from collections.abc import Sequence
 
 
 def allocate(sizes: Sequence[int], n: int) -> list[int]:
-    """Of n rows, those of each stratum: one each, the others in proportion to the items that are left.
+    """Return how many of n rows each stratum gets: one each, and the others in proportion to its other items.
 
-    sizes: items of the strata, none empty; n: at least as many as strata. Rounded by largest remainders, so that the
-    rows add up to n, or to all items where they are fewer. Proportional allocation: Cochran 1977, Sampling Techniques,
-    chapter 5; without the row that each stratum gets, a rare slice or band may have none.
+    sizes: items of each stratum, at least 1. n: at least the number of strata. Largest remainders round the numbers, so
+    that they add up to n, or to all items if there are fewer. Proportional allocation: Cochran 1977, Sampling
+    Techniques, chapter 5. The row that each stratum gets keeps a rare slice or band in the sample.
     """
     left = sum(sizes) - len(sizes)
     more = min(n - len(sizes), left)

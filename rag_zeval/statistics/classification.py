@@ -1,7 +1,7 @@
-"""How well scores tell supported texts from unsupported ones, with documents drawn whole.
+"""How well scores tell supported texts from unsupported ones. Intervals resample whole documents.
 
-A score of at least a threshold says "supported". The texts about one document hang together: they are one cluster,
-which a bootstrap draw takes with all its texts.
+A score of at least a threshold says "supported". The texts about one document depend on each other. So they are one
+cluster, which a bootstrap draw takes with all its texts.
 """
 
 import math
@@ -14,14 +14,14 @@ from rag_zeval.errors import needed
 from rag_zeval.statistics.bootstrap import BLOCK, Clusters, Mask, Statistic, columns_of
 from rag_zeval.statistics.weighted_correlations import Floats
 
-Formula = Callable[[Floats], Floats]  # sums (draws, k) -> values (draws,), NaN where it is undefined
+Formula = Callable[[Floats], Floats]  # sums (draws, k) -> values (draws,), NaN where undefined
 
 
 @dataclass(frozen=True, eq=False)
 class OfSums(Statistic):
     """A formula of sums over instances, such as F1 of counts.
 
-    parts: (instances, k), what each instance adds to each of the k sums; clusters: (instances,), to which it belongs.
+    parts: (instances, k), what each instance adds to each of the k sums. clusters: (instances,), its cluster.
     """
 
     parts: Floats
@@ -38,7 +38,8 @@ class OfSums(Statistic):
 class Auroc(Statistic):
     """Share of pairs of a supported and an unsupported text in which the supported one scores higher, in [0, 1].
 
-    A tie counts 1/2 (Mann and Whitney 1947). values: (instances,); supported: (instances,); clusters: as in OfSums.
+    A tie counts 1/2 (Mann and Whitney 1947). values: the scores (instances,). supported: the labels (instances,).
+    clusters: as in OfSums.
     """
 
     values: Floats
@@ -66,49 +67,49 @@ class Auroc(Statistic):
 
 
 def _quotient(top: Floats, bottom: Floats) -> Floats:
-    """NaN where it is undefined."""
+    """Return top / bottom; NaN where it is undefined."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return top / bottom
 
 
 def confusion(says_supported: Mask, supported: Mask) -> Floats:
-    """(instances, 4): supported: said so, or not; unsupported: said so, or not. The texts are the instances."""
+    """Return 0 or 1 (texts, 4) for: supported and found, supported and missed, unsupported and found, and missed."""
     says, is_so = says_supported, supported
     return np.stack([is_so & says, is_so & ~says, ~is_so & ~says, ~is_so & says], axis=1).astype(float)
 
 
 def balanced_accuracy(sums: Floats) -> Floats:
-    """Mean of the shares of supported and of unsupported texts that are classified correctly, from sums of `confusion`.
+    """Return the mean of the shares of supported and of unsupported texts that are classified correctly.
 
-    In [0, 1]; NaN if one of the two classes is empty.
+    sums: of the columns of `confusion`. In [0, 1]; NaN if one of the two classes is empty.
     """
     return (_quotient(sums[:, 0], sums[:, 0] + sums[:, 1]) + _quotient(sums[:, 2], sums[:, 2] + sums[:, 3])) / 2
 
 
 def f1_unsupported(sums: Floats) -> Floats:
-    """F1 of finding the unsupported texts, of sums of `confusion`; undefined where there are none and none is found."""
+    """Return F1 of finding the unsupported texts, from sums of `confusion`; NaN if there are none and none is found."""
     return f1(np.stack([sums[:, 2], sums[:, 2] + sums[:, 1], sums[:, 2] + sums[:, 3]], axis=1))
 
 
 def f1(sums: Floats) -> Floats:
-    """2 · both / (found + there), of sums of what is found and there, what is found, what is there."""
+    """Return F1 = 2 · both / (found + true). sums (draws, 3): both found and true, found, true."""
     return _quotient(2 * sums[:, 0], sums[:, 1] + sums[:, 2])
 
 
 def precision(sums: Floats) -> Floats:
-    """both / found, of the same sums as `f1`."""
+    """Return both / found, from the same sums as `f1`."""
     return _quotient(sums[:, 0], sums[:, 1])
 
 
 def recall(sums: Floats) -> Floats:
-    """both / there, of the same sums as `f1`."""
+    """Return both / true, from the same sums as `f1`."""
     return _quotient(sums[:, 0], sums[:, 2])
 
 
 def best_threshold(values: Floats, supported: Mask) -> float | None:
-    """The threshold of the highest balanced accuracy, half-way between two scores; of several the lowest.
+    """Return the threshold with the highest balanced accuracy, half-way between two scores; of several the lowest.
 
-    None unless there are supported and unsupported texts.
+    It is -inf if none is better than calling every text supported. None unless there are texts of both kinds.
 
     >>> best_threshold(np.array([0.1, 0.4, 0.6]), np.array([False, False, True]))
     0.5
@@ -120,7 +121,7 @@ def best_threshold(values: Floats, supported: Mask) -> float | None:
         np.bincount(level[chosen], minlength=len(levels)) for chosen in (supported, ~supported)
     )
     missed, found = (np.concatenate([[0], np.cumsum(counts)]) for counts in (of_supported, of_unsupported))
-    accuracy = 1 - missed / missed[-1] + found / found[-1]  # with the threshold below level 0, 1, ..., above the last
+    accuracy = 1 - missed / missed[-1] + found / found[-1]  # thresholds below level 0, 1, ... and above the last one
     best = int(np.argmax(accuracy.round(12)))
     if best == 0:
         return -math.inf

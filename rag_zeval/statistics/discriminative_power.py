@@ -1,9 +1,9 @@
 """How many pairs of systems a metric can tell apart.
 
 Discriminative power is the share of pairs whose difference is significant (Sakai 2006, Evaluating evaluation metrics
-based on the bootstrap). The test is ours to choose: a paired randomisation test of the mean difference (Smucker et al.
-2007, A comparison of statistical significance tests for information retrieval evaluation): it assumes nothing about
-how scores are distributed, and is exact for few questions. p-values are Holm's (1979).
+based on the bootstrap). We chose the test: a paired randomisation test of the mean difference (Smucker et al. 2007, A
+comparison of statistical significance tests for information retrieval evaluation). It assumes nothing about how scores
+are distributed, and is exact for few questions. p-values have Holm's correction (1979).
 """
 
 import itertools
@@ -17,14 +17,14 @@ from rag_zeval.statistics.bootstrap import DRAWS, IN_CACHE
 from rag_zeval.statistics.weighted_correlations import Floats
 
 Scores = Sequence[float | None]
-ROUNDING = 1e-12  # of the sum of differences without their signs: sums closer than this are the same
+ROUNDING = 1e-12  # share of the sum of absolute differences; sums that differ by less count as equal
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two systems: mean of `first` minus mean of `second` over the questions both have a score for, and Holm's p.
+    """Two systems: mean of `first` minus mean of `second` over the questions that both have a score for, and Holm's p.
 
-    difference is 0 and p 1 where they share no question.
+    Without such a question, the difference is 0 and p is 1.
     """
 
     first: str
@@ -35,16 +35,16 @@ class Pair:
 
 
 def discriminative_power(systems: Mapping[str, Scores], alpha: float = 0.05, seed: int = 0) -> tuple[float, list[Pair]]:
-    """The share of pairs with p <= alpha, in [0, 1], and all pairs.
+    """Return the share of pairs with p <= alpha, in [0, 1], and all pairs.
 
-    systems: each one's score per question, in one order; None where there is no score (the question then does not
-    count for the system's pairs). Raises ValueError for fewer than two systems or differing numbers of questions.
+    systems: the scores of each system, by question in the same order. None is a missing score: that question is left
+    out of the system's pairs. Raises ValueError for fewer than two systems or differing numbers of questions.
     """
     if len(systems) < 2 or len({len(scores) for scores in systems.values()}) > 1:
         raise ValueError("discriminative power needs two systems or more, with as many questions each")
     values = {name: np.array(scores, dtype=float) for name, scores in systems.items()}  # None becomes NaN
     names = list(itertools.combinations(values, 2))
-    # so many that the smallest p-value is well below what Holm asks of the first pair
+    # enough for the smallest p-value to be well below what Holm requires of the first pair
     resamples = max(DRAWS, math.ceil(20 * len(names) / alpha))
     whole = (values[first] - values[second] for first, second in names)
     differences = [difference[~np.isnan(difference)] for difference in whole]
@@ -57,10 +57,11 @@ def discriminative_power(systems: Mapping[str, Scores], alpha: float = 0.05, see
 
 
 def randomisation_p(difference: Floats, resamples: int, seed: int) -> float:
-    """Two-sided p-value of the mean of paired differences under random signs.
+    """Return the two-sided p-value of the mean of paired differences under random signs.
 
-    Exact where there are no more than `resamples` ways to choose the signs (13 differences for 10,000; those that are 0
-    do not count); else it is at least 1 / (1 + resamples). Fisher's randomisation test, as Smucker et al. 2007 have it.
+    It is exact if there are at most `resamples` ways to choose the signs: up to 13 differences for 10,000, where those
+    of 0 do not count. Otherwise it is at least 1 / (1 + resamples). This is Fisher's randomisation test, as in Smucker
+    et al. 2007.
     """
     values = difference[difference != 0]
     total, rounding = values.sum(), ROUNDING * np.abs(values).sum()
@@ -72,12 +73,12 @@ def randomisation_p(difference: Floats, resamples: int, seed: int) -> float:
 
 
 def _all_signs(n: int) -> Iterator[Floats]:
-    """Every way (2**n, n) to turn the signs of n numbers: 1 where one is turned, else 0."""
+    """Yield all ways (2**n, n) to flip the signs of n numbers: 1 for a flipped sign, else 0."""
     yield (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(np.float64)
 
 
 def _random_signs(n: int, resamples: int, seed: int) -> Iterator[Floats]:
-    """The same, drawn at random, in blocks of at most IN_CACHE numbers (but a draw at least)."""
+    """Yield random ways to flip the signs, in blocks of at most IN_CACHE numbers (but at least a draw)."""
     random, rows, width = np.random.default_rng(seed), max(1, IN_CACHE // n), -(-n // 8)
     for start in range(0, resamples, rows):
         count = min(rows, resamples - start)
@@ -86,8 +87,9 @@ def _random_signs(n: int, resamples: int, seed: int) -> Iterator[Floats]:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's adjusted p-values, in the order given: at most alpha exactly where his step-down procedure rejects.
+    """Return Holm's adjusted p-values, in the given order.
 
+    A p-value is at most alpha exactly if Holm's step-down procedure rejects at level alpha.
     Holm 1979, A simple sequentially rejective multiple test procedure, Scandinavian Journal of Statistics 6, 65-70.
     """
     order = sorted(range(len(p_values)), key=lambda at: p_values[at])

@@ -1,8 +1,7 @@
-"""Does a judge's score follow what it should not: an answer's length, its place, how much of the passage it repeats?
+"""Whether a judge's score depends on what it should not: an answer's length, position, or overlap with the passage.
 
-A longer answer may well be the better one. So where the true support is known, it is held fixed: what is left of the
-correlation is bias. Where every pair is judged in both orders, that experiment says more about places than a
-correlation does.
+A longer answer may well be the better one. So if the true support is known, it is held fixed. The correlation that is
+left is bias. If every pair is judged in both orders, that experiment says more about position bias than a correlation.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,14 +22,14 @@ from rag_zeval.statistics.bootstrap import (
 )
 from rag_zeval.statistics.weighted_correlations import Floats, weighted_spearman
 
-NO_SPREAD = 1e-12  # 1 - r² below this: one ranking is the other, and rounding is all that is left
+NO_SPREAD = 1e-12  # 1 - r² up to which two rankings count as equal: rounding alone may cause it
 
 
 @dataclass(frozen=True)
 class JudgedAnswer:
-    """An answer with the judge's score, None if there is none, and its true support, None if it is not known.
+    """An answer with the judge's score (None if missing) and its true support (None if unknown).
 
-    prompt: what was judged together; position: 1 for the candidate shown first.
+    prompt: equal for answers that were judged together. position: 1 for the candidate shown first.
     """
 
     prompt: str
@@ -42,7 +41,7 @@ class JudgedAnswer:
 
 
 def overlap(answer: str, passage: str) -> float:
-    """Share of an answer's words that the passage has, in [0, 1], whatever their case; 0 for an answer without any."""
+    """Return the share of an answer's words that the passage has, in [0, 1], ignoring case; 0 without any word."""
     known = set(_spoken(passage))
     said = _spoken(answer)
     return sum(word in known for word in said) / len(said) if said else 0.0
@@ -59,8 +58,8 @@ FEATURES: dict[str, Callable[[JudgedAnswer], float]] = {
 class Bias:
     """Spearman's correlation of the score with a feature, and the same with the true support held fixed.
 
-    None: it is undefined, as where all scores are equal, or no support is known. n and n_known: answers with a score,
-    and those of them whose support is known.
+    None means undefined: for example, all scores are equal, or no support is known. n: answers with a score. n_known:
+    those of them whose support is known.
     """
 
     correlation: BootstrapEstimate | None
@@ -70,7 +69,7 @@ class Bias:
 
 
 def judge_bias(answers: Sequence[JudgedAnswer], draws: int = DRAWS // 10, seed: int = 0) -> dict[str, Bias]:
-    """The bias by each of FEATURES, with 95% percentile bootstrap intervals that resample whole prompts.
+    """Return the bias by each of FEATURES, with 95% percentile bootstrap intervals that resample whole prompts.
 
     Answers without a score are left out.
     """
@@ -91,9 +90,9 @@ def judge_bias(answers: Sequence[JudgedAnswer], draws: int = DRAWS // 10, seed: 
 class RankCorrelation(Statistic):
     """Spearman's rho of x and y, each (answers,), with z held fixed if it is given.
 
-    Partial: (r_xy - r_xz r_yz) / sqrt((1 - r_xz²)(1 - r_yz²)) of Spearman's r, as R's ppcor has it (Kim 2015,
-    Communications for Statistical Applications and Methods 22(6), 665-674). NaN where one of them is constant, or where
-    x or y has z's ranking. clusters (answers,): answers of one number are drawn together.
+    The partial correlation is (r_xy - r_xz r_yz) / sqrt((1 - r_xz²)(1 - r_yz²)) of Spearman's r, as in R's ppcor (Kim
+    2015, Communications for Statistical Applications and Methods 22(6), 665-674). It is NaN if x, y or z is constant,
+    or if x or y ranks the answers as z does. clusters (answers,): answers with the same number are drawn together.
     """
 
     x: Floats
@@ -108,7 +107,7 @@ class RankCorrelation(Statistic):
         return np.concatenate([self._correlate(keep, block) for block in blocks])
 
     def _correlate(self, keep: Mask, weights: Floats) -> Floats:
-        """The correlation at each row of `weights` (draws, answers)."""
+        """Return the correlation for each row of `weights` (draws, answers)."""
         x, y = self.x[keep], self.y[keep]
         xy = weighted_spearman(x, y[:, None], weights)
         if self.z is None:
@@ -136,5 +135,5 @@ def _estimate(
 
 
 def _spoken(text: str) -> list[str]:
-    """The words of a text in lower case, without punctuation marks."""
+    """Return the words of a text in lower case, without punctuation marks."""
     return [word.lower() for word in words(text) if any(map(str.isalnum, word))]

@@ -8,20 +8,20 @@ from numpy.typing import NDArray
 from rag_zeval.statistics.bootstrap import IN_CACHE, BootstrapEstimate
 from rag_zeval.statistics.weighted_correlations import Floats
 
-ROUNDING = 1e-9  # of a statistic: closer ones are the same
-MOST = 20_000_000  # numbers drawn for a group: a second
-ENOUGH = 100  # choices as far as what was seen: more would tell a large p only more exactly
+ROUNDING = 1e-9  # relative difference up to which statistics count as equal
+MOST = 20_000_000  # most numbers drawn for a group: they take a second
+ENOUGH = 100  # choices at least as extreme as the observed one: more would only make a large p more exact
 
 
 def percentile_estimates(pairs: Floats, share: float, draws: int, seed: int) -> list[BootstrapEstimate]:
-    """A percentile of each column of `pairs` (cases, 2), and of the second minus that of the first.
+    """Return a percentile of each column of `pairs` (cases, 2), and the second percentile minus the first.
 
-    share: 0.95 is the 95th percentile. With 95% percentile bootstrap intervals over cases, each drawn as a pair. There
-    must be at least one case.
+    share: 0.95 is the 95th percentile. The three values have 95% percentile bootstrap intervals, which resample whole
+    pairs. There must be at least one case.
     """
 
     def found(values: Floats) -> Floats:
-        """(draws, 3) of values (draws, cases, 2)."""
+        """Return the three values (draws, 3) for values (draws, cases, 2)."""
         both = np.quantile(values, share, axis=1)
         return np.column_stack([both, both[:, 1] - both[:, 0]])
 
@@ -32,9 +32,10 @@ def percentile_estimates(pairs: Floats, share: float, draws: int, seed: int) -> 
 
 
 def percentile_p(pairs: Floats, share: float, resamples: int, seed: int) -> float:
-    """Two-sided p-value of the change of a percentile, by random exchanges of the two values of a case.
+    """Return the two-sided p-value of the change of a percentile, by random swaps of the two values of a case.
 
-    The paired randomisation test of a mean (`randomisation_p`) with another statistic. At least 1 / (1 + resamples).
+    It is the paired randomisation test of a mean (`randomisation_p`) with another statistic. p is at least
+    1 / (1 + resamples).
     """
     random, n, as_far = np.random.default_rng(seed), len(pairs), 0
     first, second = np.quantile(pairs, share, axis=0)
@@ -47,13 +48,15 @@ def percentile_p(pairs: Floats, share: float, resamples: int, seed: int) -> floa
 
 
 def standing_out_p(group: Floats, others: Floats, resamples: int, seed: int) -> float:
-    """One-sided p-value of a group's mean being above that of the others, over random choices of as many cases.
+    """Return the one-sided p-value of a group's mean being above that of the others.
 
-    The statistic is Welch's t, so that a group with more noise than the others raises no more alarms (Chung and Romano
-    2013, Exact and asymptotically robust permutation tests, Annals of Statistics 41, 484-507). Others whose mean is
-    below 0 are moved up to 0: a group is not above just because the others fell. 1 for fewer than two cases on either
-    side; otherwise at least 1 / (1 + resamples). Where p is large, fewer are drawn (Besag and Clifford 1991, Sequential
-    Monte Carlo p-values, Biometrika 78, 301-304), and from more than 2,000 cases on fewer, too: MOST numbers in all.
+    It is a permutation test over random choices of as many cases. The statistic is Welch's t, so that a group with more
+    noise than the others causes no more false alarms (Chung and Romano 2013, Exact and asymptotically robust
+    permutation tests, Annals of Statistics 41, 484-507). If the mean of the others is below 0, it is shifted to 0: a
+    group does not stand out just because the others fell. p is 1 if either side has fewer than two cases, or if the
+    group's mean is not above. Otherwise it is at least 1 / (1 + draws). There are at most `resamples` draws, and fewer
+    if p is large (Besag and Clifford 1991, Sequential Monte Carlo p-values, Biometrika 78, 301-304) or if they would
+    take more than MOST numbers.
     """
     n, others = len(group), others - min(0.0, float(others.mean())) if len(others) else others
     if min(n, len(others)) < 2:
@@ -74,7 +77,7 @@ def standing_out_p(group: Floats, others: Floats, resamples: int, seed: int) -> 
 
 
 def _welch(values: Floats, chosen: NDArray[np.intp], rounding: float) -> Floats:
-    """Welch's t (draws,) of the chosen places (draws, n) of `values` against the others."""
+    """Return Welch's t (draws,) of the chosen places (draws, n) of `values` against the other places."""
     n, m = chosen.shape[1], len(values) - chosen.shape[1]
     inside, squares = values[chosen].sum(1), (values**2)[chosen].sum(1)
     outside, other_squares = values.sum() - inside, (values**2).sum() - squares
@@ -85,7 +88,7 @@ def _welch(values: Floats, chosen: NDArray[np.intp], rounding: float) -> Floats:
 
 
 def _blocks(draws: int, width: int) -> Iterator[int]:
-    """Of so many draws, how many to make at a time, so that `width` numbers of each stay in the cache."""
+    """Yield how many of the draws to make at a time, so that `width` numbers of each stay in the cache."""
     rows = max(1, IN_CACHE // width)
     for start in range(0, draws, rows):
         yield min(rows, draws - start)

@@ -1,4 +1,4 @@
-"""Correlations of rows that stand several times, for many vectors of multiplicities at once."""
+"""Correlations of rows that occur several times, for many vectors of multiplicities at once."""
 
 from collections.abc import Callable
 
@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 EXACT_FLOAT32 = 1 << 24  # integers below this are exact in float32
-ROUNDING = 1e-13  # a relative spread below this is what rounding leaves of a constant
+ROUNDING = 1e-13  # relative spread up to which values count as constant: rounding alone may cause it
 
 
 def weighted_pearson(x: Floats, y: Floats, weights: Floats) -> Floats:
-    """Pearson's r at each row of `weights` (draws, n), for `x` (n,) and `y` (n, annotators)."""
+    """Return Pearson's r (draws,) for each row of `weights` (draws, n), of `x` (n,) and `y` (n, annotators)."""
     annotators = y.shape[1]
     x, y = x - x.mean(), y - y.mean()
     sums = weights @ np.stack([annotators * x, y.sum(1), annotators * x * x, (y * y).sum(1), x * y.sum(1)], axis=1)
@@ -20,7 +20,7 @@ def weighted_pearson(x: Floats, y: Floats, weights: Floats) -> Floats:
 
 
 def weighted_spearman(x: Floats, y: Floats, weights: Floats) -> Floats:
-    """Spearman's rho (Pearson's r of mid-ranks), shapes as `weighted_pearson`."""
+    """Return Spearman's rho (Pearson's r of mid-ranks), with shapes as in `weighted_pearson`."""
     annotators = y.shape[1]
     groups_x, _, sizes_x = _group_sizes(np.repeat(x[:, None], annotators, axis=1), weights)
     _, counts_y, sizes_y = _group_sizes(y, weights)
@@ -33,9 +33,9 @@ def weighted_spearman(x: Floats, y: Floats, weights: Floats) -> Floats:
 
 
 def weighted_kendall(x: Floats, y: Floats, weights: Floats) -> Floats:
-    """Kendall's tau-b, shapes as `weighted_pearson`.
+    """Return Kendall's tau-b, with shapes as in `weighted_pearson`.
 
-    Concordant minus discordant pairs are w'Cw / 2 with C fixed, so a draw costs a matrix product and no sorting.
+    Concordant minus discordant pairs are w'Cw / 2 with a fixed C, so a draw costs a matrix product and no sorting.
     """
     annotators = y.shape[1]
     concordance = np.sign(x[:, None] - x[None, :])
@@ -54,15 +54,15 @@ def weighted_kendall(x: Floats, y: Floats, weights: Floats) -> Floats:
 
 
 def mid_ranks(sizes: Floats) -> Floats:
-    """Rank (from 1) that all values of a group share, for `sizes` (draws, groups) of groups in ascending order."""
+    """Return the rank (from 1) that all values of a group share. sizes: (draws, groups), groups in ascending order."""
     return np.cumsum(sizes, axis=1) - (sizes - 1) / 2
 
 
 def _group_sizes(values: Floats, weights: Floats) -> tuple[NDArray[np.intp], Floats, Floats]:
-    """How often each distinct value stands in each draw.
+    """Count how often each distinct value occurs in each draw. Each distinct value is a group, in ascending order.
 
-    values: (n, annotators), weights: (draws, n). Returns the group of each value in ascending order, as `values`; how
-    many of an instance's values are in each group, (n, groups); and the groups' sizes, (draws, groups).
+    values: (n, annotators). weights: (draws, n). Returns the group of each value, in the shape of `values`; how many of
+    an instance's values are in each group, (n, groups); and the groups' sizes, (draws, groups).
     """
     distinct, groups = np.unique(values, return_inverse=True)
     groups = groups.reshape(values.shape)
@@ -73,7 +73,7 @@ def _group_sizes(values: Floats, weights: Floats) -> tuple[NDArray[np.intp], Flo
 
 
 def _integer_kind(largest: float) -> type[np.float32] | type[np.float64]:
-    """The fastest type in which sums of whole numbers up to `largest` are exact."""
+    """Return the fastest type in which sums of whole numbers up to `largest` are exact."""
     return np.float32 if largest < EXACT_FLOAT32 else np.float64
 
 
@@ -83,7 +83,7 @@ def _tied_pairs(values: Floats, weights: Floats) -> Floats:
 
 
 def _correlation(n: Floats, x: Floats, y: Floats, xx: Floats, yy: Floats, xy: Floats) -> Floats:
-    """Pearson's r from weighted sums: count, Σx, Σy, Σx², Σy², Σxy."""
+    """Return Pearson's r from weighted sums: count, Σx, Σy, Σx², Σy², Σxy. NaN if x or y is constant."""
     spread_x, spread_y = n * xx - x * x, n * yy - y * y
     constant = (spread_x <= ROUNDING * n * xx) | (spread_y <= ROUNDING * n * yy)
     with np.errstate(invalid="ignore", divide="ignore"):

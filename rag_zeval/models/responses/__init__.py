@@ -1,1 +1,1 @@
-"""What servers answer to a chat request: a completion, an error in one of its forms, how much they read."""
+"""Reads what servers answer: completions, bodies of limited size, and whether the whole prompt was read."""

@@ -1,4 +1,4 @@
-"""The HTTP client below openai's, for untrusted servers: limited answers, no redirects, one connection a request."""
+"""The HTTP client under the openai client, for untrusted servers: it limits answers and follows no redirects."""
 
 import json
 from collections.abc import Callable
@@ -9,11 +9,11 @@ from typing import Any
 from rag_zeval.budget import Bill
 
 MIB = 1 << 20
-ERROR_BYTES = 64 << 10  # of an error's body: the reason is at its beginning
-SHOWN = 80  # characters of an unreadable answer in its error: a sign-in page, a stream of events
+ERROR_BYTES = 64 << 10  # of an error's body that are read: the reason is at its beginning
+SHOWN = 80  # characters of an unreadable answer, such as a sign-in page, in an error message
 MOST_VALUES = 1_000_000  # in one answer: JSON's small values take twenty times their length in memory
 KEPT_HEADERS = ("location", "retry-after", "retry-after-ms", "x-should-retry")
-NEVER_SENT = ("ConnectError", "ConnectTimeout", "PoolTimeout")  # of the HTTP client: nobody got the request
+NEVER_SENT = ("ConnectError", "ConnectTimeout", "PoolTimeout")  # HTTP client errors: no server got the request
 HEADERS = {
     "Accept-Encoding": "identity",  # a compressed body may grow a thousandfold
     "Connection": "close",  # on a shared connection, a surplus answer would be taken for that of the next request
@@ -24,8 +24,8 @@ HEADERS = {
 class Exchange:
     """The HTTP requests that one reply takes, and the last answer to them.
 
-    sent: requests so far. status, text: of the last answer, as it came. refusal: why its body was not read, if so.
-    bill: counts what they cost.
+    sent: requests so far. status, text: HTTP status and body of the last answer, unchanged. refusal: why its body was
+    not read, or None. bill: counts what the requests cost.
     """
 
     sent: int = 0
@@ -39,13 +39,15 @@ exchange: ContextVar[Exchange] = ContextVar("exchange")  # of the reply that is 
 
 
 def open_http(max_bytes: int, error_status: Callable[[Any], int | None] = lambda answer: None) -> Any:
-    """An HTTP client that reads at most `max_bytes` of a body, rejects compressed ones, and follows no redirects.
+    """Return an HTTP client that reads at most `max_bytes` of a body.
 
-    error_status: from the JSON of an answer to the HTTP status of the error in it, if there is one. An answer with
-    status 200 then gets that status, and the openai client retries it or gives up accordingly.
+    It rejects compressed bodies and follows no redirects.
+
+    error_status: returns the HTTP status of the error in an answer's JSON; None if there is no error. An answer with
+    status 200 then gets that status, and the openai client retries or gives up accordingly.
 
     The body is put into the current `exchange`. The openai client gets an answer without a body: it would copy the
-    body, and send the request again (and pay again) after an exception of ours. Streams are passed on unread.
+    body, and after an exception of ours it would send the request, and pay, again. Streams are passed on unread.
     """
     import openai
 
@@ -69,7 +71,7 @@ def open_http(max_bytes: int, error_status: Callable[[Any], int | None] = lambda
             except Exception as error:
                 arrived = type(error).__name__ not in NEVER_SENT
                 raise
-            finally:  # also where the time is over
+            finally:  # after a timeout, too
                 if under_way.bill is not None and arrived:
                     under_way.bill.end(under_way.status, answer)  # status 200 may be billed, whatever the body says
             headers = {name: value for name, value in response.headers.items() if name in KEPT_HEADERS}
@@ -108,7 +110,7 @@ def read_json(text: str) -> Any:
 
 
 def json_or_none(text: str) -> Any:
-    """As `read_json`, but None where that raises."""
+    """As `read_json`, but return None if the answer cannot be read."""
     try:
         return read_json(text)
     except ValueError:
@@ -120,7 +122,7 @@ def _whole_number(digits: str) -> int | float:
 
 
 def innermost_reason(error: BaseException) -> str:
-    """Why a connection failed, from the innermost of the exceptions that wrap each other."""
+    """Return why a connection failed, from the innermost of the exceptions that wrap each other."""
     while (cause := error.__cause__ or error.__context__) is not None:
         error = cause
     if isinstance(error, ConnectionRefusedError):

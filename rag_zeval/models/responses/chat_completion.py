@@ -7,8 +7,8 @@ from typing import Any
 from rag_zeval.replies.reading import quoted
 from rag_zeval.text import one_line
 
-# Values of finish_reason, without case and punctuation: of OpenAI, Mistral, Anthropic, Gemini, Bedrock, watsonx,
-# DeepSeek and vLLM.
+# Values of finish_reason, in lower case without punctuation. They are those of OpenAI, Mistral, Anthropic, Gemini,
+# Bedrock, watsonx, DeepSeek and vLLM.
 CUT_OFF = frozenset(
     "length maxlength modellength maxtokens maxoutputtokens tokenlimit modelcontextwindowexceeded timelimit abort "
     "aborted cancelled error networkerror insufficientsystemresource".split()
@@ -17,15 +17,15 @@ FILTERED = frozenset(
     "contentfilter contentfiltered safety recitation prohibitedcontent blocklist spii guardrailintervened sensitive "
     "refusal".split()
 )
-TEXTS = ("text", "output_text")  # types of parts
+TEXTS = ("text", "output_text")  # types of parts that hold text
 THOUGHTS = ("thinking", "redacted_thinking", "reasoning")
-THOUGHT_FIELDS = ("reasoning_content", "reasoning", "thinking")  # of a message
+THOUGHT_FIELDS = ("reasoning_content", "reasoning", "thinking")  # fields of a message
 
 
 def read_completion(completion: Any) -> tuple[str, str]:
-    """The text that the model wrote as its answer, and its status: "ok" or "truncated".
+    """Return the text that the model wrote as its answer, and its status: "ok" or "truncated".
 
-    Raises ValueError if there is no such text; the message says what there is instead.
+    Raises ValueError if there is no such text; the message says what the completion has instead.
 
     >>> read_completion({"choices": [{"message": {"content": "Yes."}, "finish_reason": "length"}]})
     ('Yes.', 'truncated')
@@ -44,7 +44,7 @@ def read_completion(completion: Any) -> tuple[str, str]:
 
 
 def _choice(completion: Any) -> dict[str, Any]:
-    """The choice with index 0, for we request one. Raises ValueError if no choice has a message."""
+    """Return the choice with index 0, else the first: we request only one. Raises ValueError if none has a message."""
     try:
         choices = [choice for choice in completion["choices"] if isinstance(choice["message"], dict)]
         return min(choices, key=lambda choice: choice.get("index") != 0)
@@ -60,7 +60,7 @@ def _refusal(message: Mapping[str, Any]) -> Any:
 
 
 def _text(content: Any) -> str:
-    """The text of a message's content ("" if empty): a string, or a list of text parts. Thoughts are left out.
+    """Return the text of a message's content ("" if empty): a string, or a list of text parts. Thoughts are left out.
 
     Raises ValueError for parts of any other kind: they may not be the model's answer.
     """
@@ -86,7 +86,7 @@ def _is_thought(part: Mapping[str, Any]) -> bool:
 
 
 def _why_empty(message: Mapping[str, Any], reason: str, cut: bool) -> str:
-    """The likely reason why a message has no text."""
+    """Return the likely reason why a message has no text."""
     thoughts = next((name for name in THOUGHT_FIELDS if isinstance(message.get(name), str) and message[name]), None)
     ended = "" if reason in ("None", "stop") else f" (finish_reason {reason})"
     if cut:
@@ -102,7 +102,7 @@ def _why_empty(message: Mapping[str, Any], reason: str, cut: bool) -> str:
 
 
 def _tool(message: Mapping[str, Any]) -> str:
-    """The name of the called tool in brackets; "" if unknown."""
+    """Return the name of the called tool in brackets; "" if unknown."""
     calls = message.get("tool_calls")
     call = calls[0] if isinstance(calls, list) else message.get("function_call")
     function = call.get("function", call) if isinstance(call, dict) else None
@@ -111,5 +111,5 @@ def _tool(message: Mapping[str, Any]) -> str:
 
 
 def _plain(reason: str) -> str:
-    """`FinishReason.MAX_TOKENS`, `max-tokens` and `maxTokens` are all "maxtokens"."""
+    """Normalise a finish reason: `FinishReason.MAX_TOKENS`, `max-tokens` and `maxTokens` all become "maxtokens"."""
     return re.sub("[^a-z]", "", reason.rpartition(".")[2].lower())

@@ -1,4 +1,4 @@
-"""Detects servers that cut a prompt to their window without saying so.
+"""Detects servers that silently cut a prompt to their window.
 
 A server reports how many tokens it read. We do not have its tokenizer, so a prompt counts as cut only if no tokenizer
 could have encoded it in so few tokens.
@@ -9,7 +9,7 @@ from typing import Any
 
 from rag_zeval.budget import token_count
 
-SMALLEST_WINDOW = 512  # tokens; smaller counts mean something else: cached parts, or everything, left out
+SMALLEST_WINDOW = 512  # tokens; a smaller count is no window: cached parts, or everything, were not counted
 # A word between spaces, or eight characters of a script without spaces. Any other run of characters is one word, so
 # base64, code without spaces and lines of dots hardly count.
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff"
@@ -18,9 +18,9 @@ _WORDS_PER_TOKEN = 1.5  # a safe upper bound: today's tokenizers begin a new tok
 
 
 def least_tokens(text: str) -> int:
-    """A lower bound for the number of tokens in a text, in any tokenizer: two for every three distinct word triples.
+    """Return a lower bound for the number of tokens of a text in any tokenizer: two for three distinct word triples.
 
-    Distinct, because one token may stand for a long repetition of the same characters or words.
+    Only distinct triples count, because one token may encode a long repetition of the same characters or words.
     """
     words = _WORD.findall(text)
     return int(len(set(zip(words, words[1:], words[2:], strict=False))) / _WORDS_PER_TOKEN)
@@ -39,8 +39,9 @@ class CutPromptDetector:
     def check(self, prompt: str, answer: Any) -> None:
         """Raise ValueError if an answer reports far fewer tokens than the prompt has.
 
-        A server that reports cached tokens is never accused. One that leaves them out silently has reported more for
-        other prompts. A server that cuts prompts cannot: it keeps at least half of its window, and no prompt is longer.
+        A server that reports cached tokens is never accused. Neither is one that has reported more than twice as many
+        tokens for another prompt, because it may leave out cached tokens silently. A server that cuts prompts cannot do
+        so: it keeps at least half of its window, and never reads more than its window.
         """
         read = token_count(answer, "prompt_tokens")
         if read is None:
