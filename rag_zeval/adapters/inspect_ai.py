@@ -11,13 +11,14 @@ from rag_zeval.judge.evaluator import Evaluator
 def rag_zeval_scorer(judge: Evaluator, contexts: str = "contexts") -> Scorer:
     """Score a sample by supported claims / claims.
 
-    contexts: the key of the sample's metadata whose list of texts is the reference. If it is missing or empty, the
-    reference is the target. A sample that gets no score is marked as unscored. The explanation lists the unsupported
-    claims.
+    contexts: the key of the sample's metadata whose text, or list of texts, is the reference. If it is missing or
+    empty, the reference is the target. A sample that gets no score is marked as unscored. The explanation lists the
+    unsupported claims.
     """
 
     async def score(state: Any, target: Target) -> Score:
-        reference = "\n\n".join(state.metadata.get(contexts, ())) or target.text
+        texts = state.metadata.get(contexts) or ()
+        reference = "\n\n".join([texts] if isinstance(texts, str) else texts) or target.text
         evaluation = await judge.aevaluate(state.input_text, reference, [state.output.completion])
         (value,) = evaluation.scores
         claims = evaluation.trajectory[0].atomic_claims if evaluation.trajectory else ()

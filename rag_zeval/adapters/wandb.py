@@ -20,7 +20,8 @@ def log_results(judged: Sequence[Judged], run: Any) -> None:
         values = {"mean": column.mean, "low": column.ci and column.ci[0], "high": column.ci and column.ci[1]}
         for name, value in {**values, "coverage": column.coverage}.items():
             run.summary[f"{column.metric}/{column.system}/{name}"] = value
-    rows = [{**asdict(one), "claims": json.dumps(one.claims)} for one in judged]
+    # as JSON, because W&B refuses a column of objects whose fields differ
+    rows = [{**asdict(one), "claims": json.dumps(one.claims), "golden": json.dumps(one.golden)} for one in judged]
     columns: list[Any] = [field.name for field in fields(Judged)]
     table = wandb.Table(columns=columns, data=[list(row.values()) for row in rows])
     run.log({"answers": table})

@@ -114,16 +114,20 @@ def failed_rows(rows: RowWriter, questions: Sequence[Row], made_by: Row) -> list
     """Return the ids of the failed rows, which are to be retried.
 
     made_by: what an answer depends on besides the question. Raises InputError if a row belongs to another question or
-    was collected with other settings, because one file holds one run.
+    was collected with other settings, because one file holds one run. Also raises it for an id that cannot be written,
+    because it holds a key.
     """
     asked = {question["id"]: question for question in questions}
+    for id_ in asked:
+        if scrub(id_) != id_:  # the file would hold another id
+            raise InputError(f"id {id_!r} holds the value of a header or a key, which is never written; rename it")
     failed = []
     for number, row in enumerate(rows.done.values(), 1):
         with locate(f"{rows.path}:{number}"):
             check_fields(row, {"status": str, "latency_s": NUMBER_OR_NONE})
             if row["id"] not in asked:
                 raise InputError(f"row {row['id']!r} belongs to none of the questions; choose another --out")
-            now = parse_row(json_line({**asked[row["id"]], **made_by}))
+            now = parse_row(json_line({**dict.fromkeys(KEPT), **asked[row["id"]], **made_by}))
             if differing := first_difference({name: row.get(name) for name in now}, now):
                 field = differing.removeprefix("collected.")
                 raise InputError(f"row {row['id']!r} was collected with a different {field}; choose another --out")
@@ -185,6 +189,8 @@ class System:
         _check_url(url)
         self.url, self._paths, self._request, self._timeout = url, paths, request or RequestBody(), timeout
         self._headers = {name: _value(name, variable) for name, variable in (headers or {}).items()}
+        if "content-type" not in map(str.lower, self._headers):
+            self._headers["Content-Type"] = "application/json"
         with needed("openai", "asking over HTTP"):
             self._http = open_http(BODY_MIB * MIB)
 
@@ -202,13 +208,12 @@ class System:
 
         exchange.set(under_way := Exchange())
         sent = self._request.sent(question["question"])
-        headers = {"Content-Type": "application/json", **self._headers}
         found, status = None, "ok"
         started = time.perf_counter()
         try:
             with anyio.fail_after(self._timeout):
                 response = await self._http.request(
-                    self._request.method, self.url, headers=headers, timeout=None, **sent
+                    self._request.method, self.url, headers=self._headers, timeout=None, **sent
                 )
             seconds = time.perf_counter() - started
             if under_way.refusal or not response.is_success:

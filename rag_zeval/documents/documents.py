@@ -57,12 +57,17 @@ def read_documents(paths: Sequence[Path]) -> Reading:
     Links that lead out of the folder are not followed. A file is left out if reading it takes too long or too much
     memory (see `bounded`), if it cannot be read in its format, or if it holds no text (a scan).
 
-    Raises InputError for a path that does not exist, a given file with another suffix, and two documents with the same
-    name. Also raises it if no document has text, or if pypdf is needed but not installed.
+    Raises InputError for a path that does not exist, a given file with another suffix, a file that is given twice, and
+    two documents with the same name. Also raises it if no document has text, or if pypdf is needed but not installed.
     """
     reading = Reading()
     files: dict[str, Path] = {}
+    places: set[tuple[str, str]] = set()  # folder without links, and name
     for name, path in _files(paths, reading):
+        place = os.path.realpath(path.parent), path.name
+        if place in places:
+            raise InputError(f"{path}: is in two of the given paths; remove one of them")
+        places.add(place)
         if name in files:
             raise InputError(f"{path}: has the same name '{name}' as {files[name]}; give the folder that contains both")
         files[name] = path

@@ -33,13 +33,20 @@ def word_text(content: bytes) -> tuple[str, list[str]]:
         archive = ZipFile(io.BytesIO(content))
     except BadZipFile as error:
         raise InputError("needs a password, or is no Word document") from error
-    parts: dict[str, str] = {}
+    parts: dict[str, str] = {}  # by type
+    named = {CONTENTS}  # parts that have a type of their own; all others have that of their suffix
+    of_suffix: dict[str, str] = {}
     pieces: list[str] = []
     not_read: dict[str, None] = {}
     within: Counter[str] = Counter()  # number of open elements, by name
 
     def note(_: str, of: Attributes) -> None:
-        parts[of.get("ContentType", "").rpartition("wordprocessingml.")[2]] = of.get("PartName", "").lstrip("/")
+        kind = of.get("ContentType", "").rpartition("wordprocessingml.")[2]
+        if "PartName" in of:
+            parts[kind] = of["PartName"].lstrip("/")
+            named.add(parts[kind])
+        else:
+            of_suffix[of.get("Extension", "").lower()] = kind
 
     def start(name: str, _: Attributes) -> None:
         within[name] += 1
@@ -61,6 +68,12 @@ def word_text(content: bytes) -> tuple[str, list[str]]:
             pieces.append(written)
 
     _parse(archive, CONTENTS, note)
+    for name in archive.namelist():
+        kind = of_suffix.get(name.rpartition(".")[2].lower())
+        if name not in named and kind in PARTS:
+            if kind in parts:
+                raise InputError(f"has two parts of the type {kind}")
+            parts[kind] = name
     if PARTS[0] not in parts:
         raise InputError("is no Word document")
     for part in PARTS:

@@ -111,8 +111,9 @@ def _pdf(content: bytes) -> tuple[str, Doubts]:
             raise InputError(f"page {number} cannot be read: {type(error).__name__}: {error}") from error
         texts.append(text)
     doubts = [f"{_pages(numbers, len(texts))} {fault}" for fault, numbers in seen.items()]
-    if (count := reader.root_object["/Pages"].get("/Count")) != len(texts):
-        doubts.append(f"{len(texts)} pages were found, but the file counts {count}")
+    pages = _dictionary(reader.root_object, "/Pages")
+    if "/Count" not in pages or pages["/Count"] != len(texts):  # `get` may return a reference, which equals no number
+        doubts.append(f"{len(texts)} pages were found, but the file counts {pages.get('/Count')}")
     if unknown := sum(text.count("\ufffd") for text in texts):
         doubts.append(f"{unknown} letters could not be read")
     if problems := told.getvalue().splitlines():

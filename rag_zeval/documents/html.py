@@ -9,8 +9,9 @@ from rag_zeval.errors import InputError
 
 PARAGRAPH = "\n\n"  # between two paragraphs of a text
 BLOCKS = frozenset(
-    "address article aside blockquote body caption dd desc details div dl dt fieldset figcaption figure footer form h1 "
-    "h2 h3 h4 h5 h6 header hr html legend li main nav ol option p pre section summary table text title tr ul".split()
+    "address article aside blockquote body caption center dd desc details dialog dir div dl dt fieldset "
+    "figcaption figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr html legend li listing main nav ol optgroup "
+    "option p plaintext pre search section summary table text title tr ul xmp".split()
 )
 WITHIN = {"br": "\n", "td": " ", "th": " "}  # text in place of the start tag of an element inside a paragraph
 # In these elements only their own end tag is markup. A browser shows nothing of UNSEEN. RAW: how to read their text.

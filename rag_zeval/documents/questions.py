@@ -212,8 +212,8 @@ class QuestionWriter:
                     break
 
     def _check(self, wanted: Mapping[str, int], rows: RowWriter) -> None:
-        for kind in wanted:
-            if KINDS[kind].chunks > len(self._chunks):
+        for kind, number in wanted.items():
+            if number and KINDS[kind].chunks > len(self._chunks):
                 raise InputError(f"kind '{kind}': needs {KINDS[kind].chunks} chunks, the documents have 1")
         for number, row in enumerate(rows.done.values(), 1):
             with locate(f"{rows.path}:{number}"):

@@ -15,9 +15,9 @@ from rag_zeval.scripted_judge import ScriptedJudge
 
 ADAPTERS = Path(__file__).parents[3] / "rag_zeval" / "adapters"
 JUDGED = [
-    Judged(str(n), "q", None, "new", "rag_zeval@contexts", "a", "r", score, "ok", ({"claim": "c"},))
-    for n, score in enumerate([0.0, 1.0, 0.5, None])
-]
+    Judged(str(n), "q", None, "new", "rag_zeval@contexts", "a", "r", score, "ok", ({"claim": "c"},), golden=golden)
+    for n, (score, golden) in enumerate([(0.0, {}), (1.0, {"question": "1"}), (0.5, {"truth": "2"}), (None, {})])
+]  # some questions have a ground truth, others not
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_inspect_scores_its_samples(judge: Evaluator) -> None:
 
     from rag_zeval.adapters.inspect_ai import rag_zeval_scorer
 
-    async def score(contexts: list[str], answer: str = "Ann has cats. Bob has dogs.", target: str = "Eve.") -> Any:
+    async def score(contexts: Any, answer: str = "Ann has cats. Bob has dogs.", target: str = "Eve.") -> Any:
         output = ModelOutput.from_content("m", answer)
         state = TaskState("m", 1, 1, "Who?", [], output=output, metadata={"contexts": contexts})
         return await rag_zeval_scorer(judge)(state, Target(target))
@@ -78,7 +78,8 @@ def test_inspect_scores_its_samples(judge: Evaluator) -> None:
     assert asyncio.run(score(["Ann has cats.", "Bob has dogs."])).value == 1.0
     half = asyncio.run(score(["Ann has cats."]))
     assert (half.value, half.explanation) == (0.5, "Bob has dogs")
-    assert asyncio.run(score([])).value == 0.0  # by the target
+    assert asyncio.run(score("Ann has cats. Bob has dogs.")).value == 1.0  # one text
+    assert asyncio.run(score([])).value == asyncio.run(score(None)).value == 0.0  # by the target
     none = asyncio.run(score([], target=""))
     assert math.isnan(none.value) and none.reason == "failed: no reference"  # Inspect leaves it out of its means
 

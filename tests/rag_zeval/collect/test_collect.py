@@ -117,6 +117,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_asked(rag: ScriptedJ
         "q": [{"id": "x", "question": "When?"}],
         "other": [{"id": "x", "question": "When?", "truth": "Ten."}],
         "third": [{"id": "y", "question": "When?"}],
+        "key": [{"id": f"a-{SECRET}", "question": "When?"}],
         "twice": [{"id": 1, "question": "a"}, {"id": "1", "question": "b"}],
         "wrong": [{"question": "a", "gold_chunk_ids": [1]}],
         "wrong2": [{"question": "a", "slice_tag": 3}],
@@ -124,6 +125,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_asked(rag: ScriptedJ
         write(tmp_path / f"{name}.jsonl", *rows)
     command = ["--out=a.jsonl", f"--url={rag.url}/ask", *READ]
     assert run("collect", "q.jsonl", *command).returncode == 0
+    assert run("collect", "other.jsonl", *command, "--out=other.a.jsonl").returncode == 0
     before, asked = (tmp_path / "a.jsonl").read_bytes(), len(rag.requests)
     for words, message in [
         (
@@ -133,6 +135,8 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_asked(rag: ScriptedJ
         (["q.jsonl", "--system=v2"], "row 'x' was collected with a different system"),
         (["q.jsonl", f"--url={rag.url}/other"], "row 'x' was collected with a different url"),
         (["other.jsonl"], "row 'x' was collected with a different truth"),
+        (["q.jsonl", "--out=other.a.jsonl"], "row 'x' was collected with a different truth"),
+        (["key.jsonl", "--out=new.jsonl", "--header=X-Token=TOKEN"], "id 'a-[key]' holds the value of a header or a"),
         (["third.jsonl"], "row 'x' belongs to none of the questions"),
         (["twice.jsonl"], "twice.jsonl:2: duplicate id '1'"),
         (["wrong.jsonl"], "wrong.jsonl:1: field 'gold_chunk_ids': item 1 must be str, found int"),
@@ -147,7 +151,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_asked(rag: ScriptedJ
         (["q.jsonl", "--header=X Token=HOME"], "where NAME is the name of an HTTP header"),
         (["q.jsonl", "--timeout=0"], "--timeout is 0, but must be more than 0 seconds"),
     ]:
-        refused = run("collect", *command, *words)
+        refused = run("collect", *command, *words, TOKEN=SECRET)
         assert refused.returncode == 2 and message in refused.stderr, (message, refused.stderr)
         assert len(refused.stderr.strip().splitlines()) == 1 and SECRET not in refused.stderr
     assert (tmp_path / "a.jsonl").read_bytes() == before and len(rag.requests) == asked

@@ -124,6 +124,23 @@ def test_the_templates_of_the_docs_ask_servers_of_the_documented_form(
         assert "more" not in refused.stderr
 
 
+def test_a_content_type_of_the_user_takes_the_place_of_ours(
+    server: str, run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = []
+
+    def answer(headers: Any, body: Row) -> Row:
+        kinds.append(headers.get_all("Content-Type"))
+        return {"answer": "At ten."}
+
+    monkeypatch.setitem(SERVED, "/own", answer)
+    (tmp_path / "q.jsonl").write_text(json.dumps({"question": QUESTION}) + "\n")
+    words = ["collect", "q.jsonl", f"--url={server}/own", "--answer=$.answer"]
+    assert run(*words, "--out=a.jsonl").returncode == 0
+    assert run(*words, "--out=b.jsonl", "--header=content-type=KIND", KIND="application/problem+json").returncode == 0
+    assert kinds == [["application/json"], ["application/problem+json"]]
+
+
 def test_every_template_of_the_docs_is_tested() -> None:
     assert len(COMMANDS) == len(SERVED) == 4 and len(TEMPLATES) == 3
 

@@ -87,6 +87,8 @@ def test_what_cannot_be_meant_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
         (["gone.txt"], "gone.txt: no such file or folder"),
         (["x.pptx"], "x.pptx: cannot be read as text; documents are files with one of .txt, .md"),
         (["a/x.pdf", "b/x.pdf"], "b/x.pdf: has the same name 'x.pdf' as .*a/x.pdf; give the folder"),
+        (["a", "a/x.pdf"], "a/x.pdf: is in two of the given paths; remove one of them"),
+        (["b/../a", "."], "a/x.pdf: is in two of the given paths"),
     ]:
         with pytest.raises(InputError, match=message):
             read_documents([tmp_path / path for path in paths])
@@ -96,8 +98,13 @@ def test_what_of_a_pdf_is_not_in_its_text_is_told(tmp_path: Path) -> None:
     (tmp_path / "scans.pdf").write_bytes(pdf("One.", "", "Three.", "", *["More."] * 3, *[""] * 12))
     (tmp_path / "repaired.pdf").write_bytes(b"junk\n" + pdf("Text."))
     (tmp_path / "whole.pdf").write_bytes(pdf("Whole."))
+    counted = {**objects(stream(shown("Whole."))), 9: b"1"}
+    counted[2] = counted[2].replace(b"/Count 1", b"/Count 9 0 R")  # the number may be an object of its own
+    (tmp_path / "whole2.pdf").write_bytes(written(counted))
     reading = read_documents([tmp_path])
-    assert [document.name for document in reading.documents] == ["repaired.pdf", "scans.pdf", "whole.pdf"]
+    assert [document.name for document in reading.documents] == [
+        "repaired.pdf", "scans.pdf", "whole.pdf", "whole2.pdf"
+    ]  # fmt: skip
     repaired, scans = reading.unread()
     assert repaired.startswith("read in part: repaired.pdf: pypdf reported ")
     pages = "2, 4, 8, 9, 10, 11, 12, 13, 14, 15, ..."

@@ -17,12 +17,15 @@ PARTS = {
 }
 
 
-def docx(body: str, head: str = "", **more: str) -> bytes:
-    """A Word document with this XML in its body; more: the XML of other parts, by the end of PARTS' names."""
+def docx(body: str, head: str = "", types: str | None = None, **more: str) -> bytes:
+    """A Word document with this XML in its body; more: the XML of other parts, by the end of PARTS' names.
+
+    types: the XML of the list of types; by default each part has its own.
+    """
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        types = "".join(f'<Override PartName="/{name}" ContentType="{MAIN}{kind}"/>' for name, kind in PARTS.items())
-        archive.writestr("[Content_Types].xml", f"<Types>{types}</Types>")
+        own = "".join(f'<Override PartName="/{name}" ContentType="{MAIN}{kind}"/>' for name, kind in PARTS.items())
+        archive.writestr("[Content_Types].xml", f"<Types>{own if types is None else types}</Types>")
         for name in PARTS:
             xml = body if name.endswith("document.xml") else more.get(Path(name).stem, "")
             archive.writestr(name, f'{head}<w:x xmlns:w="{W}" xmlns:mc="mc">{xml}</w:x>')
@@ -89,6 +92,16 @@ def test_what_is_not_read_is_told_and_other_files_are_left_out(tmp_path: Path) -
         "other": "is no Word document",
         "empty": "no text in it",
     }
+
+
+def test_a_part_may_have_the_type_of_its_suffix() -> None:
+    """As the packages of .NET write it: the first part gives its suffix a type, and all others have their own."""
+    types = f'<Default Extension="XML" ContentType="{MAIN}document.main+xml"/>'
+    types += "".join(f'<Override PartName="/{name}" ContentType="{MAIN}{PARTS[name]}"/>' for name in [*PARTS][1:])
+    text, _ = word_text(docx(p("Body."), types=types, footnotes=p("A note."), header1=p("On every page")))
+    assert text == "Body.\n\nA note."
+    with pytest.raises(InputError, match="has two parts of the type document"):
+        word_text(docx(p("Body."), types=types[: types.index("<Override")]))
 
 
 @pytest.mark.parametrize("missing", ["word/document.xml", "[Content_Types].xml"])

@@ -243,6 +243,8 @@ def test_a_file_of_another_run_is_refused_and_stays(
     (tmp_path / "one.txt").write_text("One sentence.")
     alone = run("questions", "one.txt", f"--model={writer.spec()}", "--out=o.jsonl", "--kinds=multi-hop")
     assert alone.returncode == 2 and "kind 'multi-hop': needs 2 chunks, the documents have 1" in alone.stderr
+    for words in (["--n=1"], ["--per-chunk=1"]):  # no question of that kind is wanted
+        assert run("questions", "one.txt", f"--model={writer.spec()}", "--out=p.jsonl", *words).returncode == 0
 
 
 def test_after_a_kill_the_same_command_ends_as_one_that_nobody_disturbed(
