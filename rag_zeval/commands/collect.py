@@ -79,8 +79,10 @@ def collect(
         raise InputError(f"--timeout is {timeout:g}, but must be more than 0 seconds")
     check_files([("INPUT", questions), ("INPUT", body), ("--out", out)])
     asked = read_questions(questions)
-    headers = _pairs(header, "--header: write NAME=VARIABLE, where VARIABLE is an environment variable of that value")
-    constants = _pairs(constant, "--constant: write FIELD=VALUE")
+    headers = _pairs(
+        "--header", header, "NAME=VARIABLE, where VARIABLE is an environment variable that holds the value"
+    )
+    constants = _pairs("--constant", constant, "FIELD=VALUE")
     paths = AnswerPaths(answer, contexts, context_ids)
     request = RequestBody(question_field, constants, None if body is None else read_json(body), get)
     source = System(url, paths, request=request, headers=headers, timeout=timeout)
@@ -104,11 +106,14 @@ def collect(
         raise typer.Exit(1)
 
 
-def _pairs(words: list[str] | None, form: str) -> dict[str, str]:
-    pairs = {}
+def _pairs(option: str, words: list[str] | None, form: str) -> dict[str, str]:
+    """Return `["a=1"]` as `{"a": "1"}`. Raises InputError for another form and for a duplicate name."""
+    pairs: dict[str, str] = {}
     for word in words or []:
         name, equals, value = word.partition("=")
-        if not equals:
-            raise InputError(form)
+        if not (name and equals):
+            raise InputError(f"{option}: write {form}")
+        if name in pairs:
+            raise InputError(f"{option}: '{name}' is given twice; remove one of the two")
         pairs[name] = value
     return pairs

@@ -182,7 +182,7 @@ def evaluate(
     check_scorers(chosen, judges, asking=not dry_run)
 
     sources = [_named(word) for word in inputs]
-    out = out or Path(f"{sources[0][1].name.partition('.')[0]}.results.jsonl")
+    out = out or Path(f"{Path(sources[0][1].name.removesuffix('.gz')).stem}.results.jsonl")
     cache = cache or reply_cache(out, chosen)
     read = [*(path for _, path in sources), prices, *(criteria_path(name) for name in criteria)]
     written = (("--out", out), ("--html", html), ("--csv", csv), ("--cache", cache))

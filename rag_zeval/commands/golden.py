@@ -52,6 +52,9 @@ def check_set(
     from rag_zeval.golden.golden_rows import read_lines
 
     rows, bad = read_lines(file, dict)
+    if not rows:
+        line, reason = next(iter(bad.items()))
+        raise InputError(f"{file}:{line}: {reason}; no line of the file can be read")
     of_slices = []
     for name, lines in by_tag(rows):
         of_slices.append((name, str(len(lines)), str(sum(from_production(rows[line]) for line in lines))))

@@ -31,6 +31,8 @@ def keep_labels(
     from rag_zeval.terminal_tables import print_table
 
     check_files([("INPUT", sheet), ("INPUT", results), ("--labels", labels)])
+    if not person.strip():
+        raise InputError("--person is empty: name the person who labelled the sheet")
     plan = read_plan(sheet)
     items = read_items(results, plan.unit, plan.metric).items
     check_drawn_from(sheet, plan, results, items)
@@ -77,6 +79,9 @@ def reuse_labels(
 
     check_files([("INPUT", labels), ("INPUT", results), ("--out", out), ("the plan beside --out", plan_path(out))])
     kept = read_kept(labels)
+    people = sorted({row["person"] for row in kept.labels})
+    if person is not None and person not in people:
+        raise InputError(f"--person {person}: {labels} has no label of this person; choose from: {', '.join(people)}")
     unit = kept.draws[0]["unit"]
     population = read_items(results, unit, metric)
     found = reuse(kept, population.items, person, n, seed)

@@ -147,6 +147,8 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_asked(rag: ScriptedJ
         (["q.jsonl", f"--url=http://host/?key={SECRET}"], "--url: expected"),
         (["q.jsonl", "--url=ftp://host/"], "--url: expected"),
         (["q.jsonl", "--header=X-Token"], "--header: write NAME=VARIABLE"),
+        (["q.jsonl", "--header=A=TOKEN", "--header=A=HOME"], "--header: 'A' is given twice; remove one of the two"),
+        (["q.jsonl", "--constant==5"], "--constant: write FIELD=VALUE"),
         (["q.jsonl", "--header=X-Token=NO_SUCH"], "environment variable NO_SUCH is not set"),
         (["q.jsonl", "--header=X Token=HOME"], "where NAME is the name of an HTTP header"),
         (["q.jsonl", "--timeout=0"], "--timeout is 0, but must be more than 0 seconds"),

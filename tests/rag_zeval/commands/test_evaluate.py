@@ -73,10 +73,10 @@ def test_rows_are_judged_written_and_summed_up(evaluate: Run, endpoint: Any, rep
 def test_answers_pass_from_a_threshold_on(run: Run, tmp_path: Path) -> None:
     answers = ["It takes 45 minutes.", "It takes 45 days.", "Nobody knows.", None]
     rows = [{"question": f"q{n}?", "answer": one, "slice_tag": f"s{n % 2}"} for n, one in enumerate(answers)]
-    write_rows(tmp_path / "in.jsonl", [{**row, "truth": "45 minutes"} for row in rows])
-    line = ["evaluate", "in.jsonl", "--scorers=string_match,rouge_l", "--csv=scores.csv"]
+    write_rows(tmp_path / "in.v2.jsonl", [{**row, "truth": "45 minutes"} for row in rows])
+    line = ["evaluate", "in.v2.jsonl", "--scorers=string_match,rouge_l", "--csv=scores.csv"]
     done = run(*line, "--threshold=string_match=0.5")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0 and (tmp_path / "in.v2.results.jsonl").exists(), done.stderr
     assert "2 of 3 (66.7%) pass 0.5" in done.stdout and "1 of 2 (50.0%) pass 0.5" in done.stdout
     with open(tmp_path / "scores.csv", encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))

@@ -44,8 +44,9 @@ LINES = {  # each command that writes files, with every option that names one
     ],
     "dashboard": ["dashboard a.jsonl b.jsonl --html a.jsonl"],
     "failures": ["failures a.jsonl in.jsonl --out in.jsonl", "failures a.jsonl in.jsonl --out a.jsonl"],
-    "chunks": ["chunks doc.md --out doc.md"],
-    "questions": [f"{QUESTIONS} --out {more}" for more in ("doc.md", "o.jsonl --cache doc.md", "x --cache x")],
+    "chunks": ["chunks doc.md --out doc.md", "chunks . --out doc.md", "chunks . --out new.md"],
+    "questions": [f"{QUESTIONS} --out {more}" for more in ("doc.md", "o.jsonl --cache doc.md", "x --cache x")]
+    + [f"{QUESTIONS.replace('doc.md', '.')} --out doc.md"],
     "collect": [
         f"collect in.jsonl --url http://127.0.0.1:9/ --answer $.a --body prices.json --out {file}"
         for file in ("in.jsonl", "prices.json")
@@ -77,7 +78,8 @@ def test_a_file_is_not_written_over(line: str, run: Callable[..., Any], tmp_path
         (tmp_path / name).write_text(content if isinstance(content, str) else json.dumps(content) + "\n")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     refused = run(*line.split())
-    assert (refused.returncode, "is the same file as" in refused.stderr) == (2, True), refused.stderr
+    told = "would be one of the documents in ." if " . " in line else "is the same file as"
+    assert (refused.returncode, told in refused.stderr) == (2, True), refused.stderr
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
