@@ -26,9 +26,10 @@ READ: FieldTypes = {  # the fields that other commands read; files of older vers
     "cost_usd": Maybe(NUMBER_OR_NONE),
 }  # fmt: skip
 SHOWN: FieldTypes = {  # the fields that a report shows
-    **READ, "reply": TEXT_OR_NONE, "parts": {"answers": Maybe((list, NONE)), "pieces": Maybe(list)}, "calls": COUNT,
-    "cached": COUNT, "prompt_tokens": (COUNT, NONE), "completion_tokens": (COUNT, NONE), "seconds": (int, float),
-    "model": Maybe(TEXT_OR_NONE), "variant": Maybe(TEXT_OR_NONE), "sampling": Maybe((dict, NONE)),
+    **READ, "reply": TEXT_OR_NONE, "calls": COUNT, "cached": COUNT, "prompt_tokens": (COUNT, NONE),
+    "parts": {"answers": Maybe((list, NONE)), "pieces": Maybe(list), "windows": Maybe([list])},
+    "completion_tokens": (COUNT, NONE), "seconds": (int, float), "model": Maybe(TEXT_OR_NONE),
+    "variant": Maybe(TEXT_OR_NONE), "sampling": Maybe((dict, NONE)),
 }  # fmt: skip
 COSTS: FieldTypes = {
     "calls": COUNT, "paid_tokens": Maybe(([COUNT], NONE)), "bounded": Maybe(COUNT), "untold": Maybe(COUNT),

@@ -217,7 +217,8 @@ def difference(measure: Measure, ratings: Ratings, other: Ratings) -> Statistic:
 def _draws(ratings: Ratings) -> tuple[Ratings, Floats]:
     """Return the ratings, followed by a row for each cell of the table, and the weights (draws, rows) of both."""
     k, values = ratings.levels, np.linspace(0, 1, ratings.levels)
-    cases, of_row = np.unique(np.array(ratings.cases), return_inverse=True)
+    # objects, because an array of texts gives every text the room of the longest
+    cases, of_row = np.unique(np.array(ratings.cases, dtype=object), return_inverse=True)
     # merge rows of a case with the same two values, adding their weights: thousands of grades become a few hundred rows
     kinds, of_kind = np.unique(np.stack([of_row, ratings.first, ratings.second]), axis=1, return_inverse=True)
     weights = np.bincount(of_kind.ravel(), ratings.weights)

@@ -53,7 +53,7 @@ def correct(
     used: set[Path] = set()
     found = []
     for comparison in comparisons:
-        pairs = [_sheet_of(side, comparison.metric, sheets) for side in sides]
+        pairs = _sheets_of(sides, comparison.metric, sheets)
         there = [pair for pair in pairs if pair]
         used |= {sheet.path for _, sheet in there}
         if len(there) == 1:
@@ -71,41 +71,65 @@ def correct(
 
 def corrected_means(
     side: Side, metrics: Iterable[str], sheets: Sequence[LabelledSheet]
-) -> dict[str, BootstrapEstimate]:
-    """Return the mean that people would give to one side, by metric, for the metrics that a sheet has labels of.
+) -> dict[str, tuple[BootstrapEstimate, int]]:
+    """Return the mean that people would give to one side, with the number of labels, by metric that a sheet is of.
 
     Raises InputError for a sheet with too few labels, and for two sheets of this side with the same metric.
     """
     found = {}
     for metric in metrics:
-        pair = _sheet_of(side, metric, sheets)
+        of_metric = [sheet for sheet in sheets if sheet.plan.metric == metric]
+        whole = [sheet for sheet in of_metric if sheet.plan.probabilities.keys() <= _ids(_items(side, sheet))]
+        [pair] = _sheets_of([side], metric, whole or of_metric)  # a sheet of another version has rows of its own
         sample = _sample(*pair, None) if pair else None
         if pair and (sample is None or corrected_mean(sample).interval is None):
             raise InputError(f"--labels {pair[1].path}: too few labels of {side.name}: label rows of two cases or more")
         if sample:
-            found[metric] = _mean(sample)
+            found[metric] = _mean(sample), len(sample.labels)
     return found
 
 
-def _sheet_of(side: Side, metric: str, sheets: Sequence[LabelledSheet]) -> tuple[list[Item], LabelledSheet] | None:
-    """Return the side's items that people could label, and the sheet that has labels of some of them.
+def _sheets_of(
+    sides: Sequence[Side], metric: str, sheets: Sequence[LabelledSheet]
+) -> list[tuple[list[Item], LabelledSheet] | None]:
+    """Return, for each side, its items that people could label, and the sheet that has labels of some of them.
 
-    None if there is no such sheet. Raises InputError if there are several.
+    None for a side without a sheet. An answer that two versions of a system share has the same id in both, so a sheet
+    of one version may hold some answers of the other. They are no random sample of it: the sheet is only of the side
+    that has all its rows. If none has, it was drawn from a file of several systems, and is of each of them. Raises
+    InputError for several sheets of one side.
     """
-    found = []
+    found: list[list[tuple[list[Item], LabelledSheet]]] = [[] for _ in sides]
     for sheet in sheets:
         if sheet.plan.metric == metric:
-            items = [
-                replace(item, case=case)  # the id by which the sides are paired
-                for case, judged in side.judged[metric].items()
-                for item in items_of(judged, sheet.plan.unit)
-            ]
-            if any(item.id in sheet.labels for item in items):
-                found.append((items, sheet))
-    if len(found) > 1:
-        names = " and ".join(str(sheet.path) for _, sheet in found)
-        raise InputError(f"--labels: {names} are both of {side.name}: name one")
-    return found[0] if found else None
+            items = [_items(side, sheet) for side in sides]
+            held = [sheet.plan.probabilities.keys() & _ids(of_side) for of_side in items]
+            every = set[str]().union(*held)  # without the rows of edited cases, which no side has
+            owners: Sequence[int] = [at for at, rows in enumerate(held) if rows == every] or range(len(sides))
+            for at in owners:
+                if held[at] & sheet.labels.keys():
+                    found[at].append((items[at], sheet))
+    only = [of_side[0][1].path for of_side in found if len(of_side) == 1]
+    for at, side in enumerate(sides):
+        if len(found[at]) > 1:  # kept labels of unchanged answers may be all that the other side has
+            found[at] = [pair for pair in found[at] if pair[1].path not in only] or found[at]
+        if len(found[at]) > 1:
+            names = " and ".join(str(sheet.path) for _, sheet in found[at])
+            raise InputError(f"--labels: {names} are both of {side.name}: name one")
+    return [of_side[0] if of_side else None for of_side in found]
+
+
+def _items(side: Side, sheet: LabelledSheet) -> list[Item]:
+    """Return all items of a side that a sheet of it could have. Their cases are those by which the sides are paired."""
+    return [
+        replace(item, case=case)
+        for case, judged in side.judged[sheet.plan.metric].items()
+        for item in items_of(judged, sheet.plan.unit)
+    ]
+
+
+def _ids(items: Iterable[Item]) -> set[str]:
+    return {item.id for item in items}
 
 
 def _differences(

@@ -217,7 +217,8 @@ def _contributions(sample: LabelledSample, power: float, added: bool = True) -> 
     left = labels - power * scores
     mean_left = float(weights @ left)
 
-    names, of_row = np.unique(np.array(sample.cases), return_inverse=True)
+    # objects, because an array of texts gives every text the room of the longest
+    names, of_row = np.unique(np.array(sample.cases, dtype=object), return_inverse=True)
     n = len(sample.labels)
     parts = np.bincount(of_row, power * shares * (sample.scores - sample.judge_mean), minlength=len(names))
     parts += np.bincount(of_row[sample.drawn], (weights * (left - mean_left))[:n], minlength=len(names))

@@ -123,12 +123,14 @@ class Added:
 def keep(path: Path, items: Sequence[Item], unit: str, labels: Mapping[str, Label], person: str) -> Added:
     """Add a person's labels to a file. The file need not exist.
 
-    items: all items that the sheet was drawn from. labels: by item id. Raises InputError as `read_kept` does, and if
-    the file holds labels of another unit.
+    items: all items that the sheet was drawn from. labels: by item id. Raises InputError as `read_kept` does, if the
+    file holds labels of another unit, and if there is no label to add.
     """
     kept = read_kept(path) if path.exists() else KeptLabels()
     if kept.draws and kept.draws[0]["unit"] != unit:
         raise InputError(f"{path}: holds labels of {kept.draws[0]['unit']}s, not of {unit}s: name another file")
+    if not labels:  # it would leave a new file without a draw, which `read_kept` refuses
+        raise InputError("column 'label' of the sheet is empty in every row: fill it in")
     keys = dict(zip((item.id for item in items), text_keys(items), strict=True))
     strata = {name: [keys[item.id] for item in of_stratum] for name, of_stratum in strata_of(items).items()}
     own, fresh = _draws_of(strata, unit, kept.draws)

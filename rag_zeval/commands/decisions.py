@@ -171,7 +171,7 @@ def gate(
         write_junit,
         write_summary,
     )
-    from rag_zeval.decisions.sides import file_and_system, read_sides, shared_metrics
+    from rag_zeval.decisions.sides import file_and_system, read_side, read_sides, shared_metrics
     from rag_zeval.decisions.wording import print_sides
     from rag_zeval.golden.release_measures import with_measures
 
@@ -189,7 +189,7 @@ def gate(
         comparisons = [compare_sides(sides[0], sides[1], name) for name in metrics]
         checks = decide(correct(comparisons, sides, sheets), limits)
     asked = list(dict.fromkeys(bar.metric for bar in bars))
-    new = with_measures(sides[-1], asked)
+    new = with_measures(read_side(names[-1]), asked)  # a bar is about all cases, also those edited since A
     shared_metrics([new], asked)
     checks += bar_checks(new, bars, corrected_means(new, asked, sheets), limits, alone=b is None)
     checks = in_order(strictly(checks) if strict else checks)

@@ -24,14 +24,17 @@ RESAMPLES_PER_TEST = 400  # the smallest possible p is then 1/20 of what Holm's 
 
 @dataclass(frozen=True)
 class Coverage:
-    """How many cases one side has a score for (`scored`), of those that any compared file has (`cases`)."""
+    """How many cases one side has a score for (`scored`), of those that any compared file has (`cases`).
+
+    cases: 0 if all cases of the metric were edited.
+    """
 
     scored: int
     cases: int
 
     @property
     def share(self) -> float:
-        return self.scored / self.cases
+        return self.scored / self.cases if self.cases else 0.0
 
 
 @dataclass(frozen=True)
@@ -160,7 +163,7 @@ def _scores(sides: Sequence[Side], metric: str) -> tuple[list[str], Floats]:
     judged = [side.judged[metric] for side in sides]
     cases = list(dict.fromkeys(case for of_side in judged for case in of_side))
     rows = [[of_side[case].score if case in of_side else None for of_side in judged] for case in cases]
-    return cases, np.array(rows, dtype=float)  # None becomes NaN
+    return cases, np.array(rows, dtype=float).reshape(len(cases), len(sides))  # None becomes NaN
 
 
 def _judge(judged: Mapping[str, Judged]) -> str | None:

@@ -40,7 +40,8 @@ class Steadiness:
     index: `statistics.bootstrap.consistency`, averaged over questions with three scores or more. ranks: Kendall's tau-b
     of the questions' scores in two runs, averaged over pairs of runs; only questions with a score in every run count.
     widest: the questions with the largest spread above 0, and their scores. For ANSWERS, the scores of a question are
-    the similarities of each two of its answers, and `ranks` is None.
+    the similarities of each two of its answers, and `ranks` is None. Two answers have one similarity, which counts in
+    the mean but has no spread.
     """
 
     system: str
@@ -99,8 +100,9 @@ def steadiness(specs: Sequence[str], widest: int) -> Iterator[Steadiness]:
 def _steadiness(
     system: str, metric: str, runs: int, scores: Scores, texts: Mapping[str, str], widest: int
 ) -> Steadiness:
-    repeated = {question: [*by_run.values()] for question, by_run in scores.items() if len(by_run) > 1}
-    spreads = {question: float(np.std(values)) for question, values in repeated.items()}
+    least = 1 if metric == ANSWERS else 2
+    repeated = {question: [*by_run.values()] for question, by_run in scores.items() if len(by_run) >= least}
+    spreads = {question: float(np.std(values)) for question, values in repeated.items() if len(values) > 1}
     indices = [[index] for values in repeated.values() if (index := consistency(values)) is not None]
     ranked = sorted(filter(spreads.get, spreads), key=lambda question: (-spreads[question], question))[:widest]
     return Steadiness(

@@ -130,7 +130,8 @@ def read_bars(least: Sequence[str], most: Sequence[str]) -> list[Bar]:
 def _numbers(option: str, words: Sequence[str]) -> tuple[list[float], dict[str, float]]:
     """Return the plain numbers, and those of METRIC=NUMBER by metric.
 
-    Raises InputError, naming the option, for any other word, and for two different numbers of one metric.
+    Raises InputError, naming the option, for any other word, for NaN and infinities, and for two different numbers of
+    one metric.
     """
     alone: list[float] = []
     by_metric: dict[str, float] = {}
@@ -140,6 +141,8 @@ def _numbers(option: str, words: Sequence[str]) -> tuple[list[float], dict[str, 
             value = float(number)
         except ValueError as error:
             raise InputError(f"{option} is {word!r}, must be a number or METRIC=NUMBER") from error
+        if not math.isfinite(value):
+            raise InputError(f"{option} is {word}, must be a finite number")
         if not sign:
             alone.append(value)
         elif by_metric.setdefault(metric, value) != value:
@@ -148,7 +151,16 @@ def _numbers(option: str, words: Sequence[str]) -> tuple[list[float], dict[str, 
 
 
 def decide(comparisons: Sequence[Comparison], limits: Limits) -> list[GateCheck]:
-    """Return the checks of a gate. B passes if none of them has failed."""
+    """Return the checks of a gate. B passes if none of them has failed.
+
+    Raises InputError if there is a limit for a metric that is not compared: it would check nothing.
+    """
+    compared = [one.metric for one in comparisons]
+    for option, limited in (("--max-drop", limits.drops), ("--slice-max-drop", limits.slice_drops)):
+        for metric in limited:
+            if metric not in compared:
+                there = one_line(", ".join(compared))
+                raise InputError(f"{option}: {metric} is not compared: name it with --metric, or one of: {there}")
     tested = [(one, difference) for one in comparisons for difference in _tested(one)]
     adjusted = iter(holm([difference.p for _, difference in tested]))
     evidence = iter(holm([_evidence(*one) for one in tested]))
@@ -159,18 +171,18 @@ def decide(comparisons: Sequence[Comparison], limits: Limits) -> list[GateCheck]
         checks.append(_coverage(one.metric, one.second, limits))
         if said := other_judge(one):
             checks.append(GateCheck(one.metric, "judge", "warning", said))
-        for difference in _tested(one):
-            checks.append(_drop(one, difference, limits, next(adjusted), next(evidence), len(tested)))
+        for at, difference in enumerate(_tested(one)):  # the first is of all cases; a slice may have the same name
+            checks.append(_drop(one, difference, at == 0, limits, next(adjusted), next(evidence), len(tested)))
     return checks
 
 
 def bar_checks(
-    side: Side, bars: Sequence[Bar], corrected: Mapping[str, BootstrapEstimate], limits: Limits, alone: bool
+    side: Side, bars: Sequence[Bar], corrected: Mapping[str, tuple[BootstrapEstimate, int]], limits: Limits, alone: bool
 ) -> list[GateCheck]:
     """Return a check for each bar, over all cases that the side has a score for.
 
-    corrected: means that are corrected by human labels, by metric. alone: whether no other side is compared. If so,
-    coverage is checked here.
+    corrected: means that are corrected by human labels, with the number of labels, by metric. alone: whether no other
+    side is compared. If so, coverage is checked here.
     """
     checks = []
     for bar in bars:
@@ -182,13 +194,13 @@ def bar_checks(
         if not scores:
             checks.append(GateCheck(bar.metric, name, "failed", "no case has a score"))
             continue
-        found = corrected.get(bar.metric) or estimate(scores, bar.metric)
+        found, labels = corrected.get(bar.metric) or (estimate(scores, bar.metric), None)
         short = bar.value - found.value if bar.least else found.value - bar.value
         outcome: Outcome = "failed" if short > ROUNDING else "passed"
-        said = f"{shown(found)}, n = {len(scores)}"
+        said = f"{shown(found)}, " + (f"n = {len(scores)}" if labels is None else f"corrected by {labels} labels")
         if outcome == "passed" and (found.low < bar.value if bar.least else found.high > bar.value):
             outcome, said = "warning", f"{said}: the interval goes beyond the bar"
-        of_b = Difference(ALL, len(scores), None, found, None, None, 1.0)
+        of_b = Difference(ALL, labels or len(scores), None, found, None, None, 1.0, labels=labels)
         checks.append(GateCheck(bar.metric, name, outcome, said, of_b))
     return list(dict.fromkeys(checks))  # two bars of a metric have the same coverage check
 
@@ -245,13 +257,18 @@ def passed(checks: Sequence[GateCheck]) -> bool:
 
 
 def _drop(
-    comparison: Comparison, difference: Difference, limits: Limits, p: float, evidence: float, tests: int
+    comparison: Comparison,
+    difference: Difference,
+    overall: bool,
+    limits: Limits,
+    p: float,
+    evidence: float,
+    tests: int,
 ) -> GateCheck:
     """Check one difference against its limit.
 
-    p, evidence: p-values after Holm's correction over all `tests`.
+    overall: whether it is of all cases, not of a slice. p, evidence: p-values after Holm's correction over all `tests`.
     """
-    overall = difference.slice_tag == ALL
     name = ALL if overall else f"slice: {difference.slice_tag}"
     outcome: Outcome
     if difference.change is None or difference.first is None:

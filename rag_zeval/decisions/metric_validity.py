@@ -158,7 +158,8 @@ def correlation(first: str, second: str, columns: Mapping[str, Scores]) -> Findi
     """
     keys = _some([key for key, _, _ in _both(first, second, columns)])
     x, y = (np.array([columns[name][key] for key in keys], dtype=float) for name in (first, second))
-    cases = np.unique(np.array([case for case, _, _ in keys]), return_inverse=True)[1]
+    # objects, because an array of texts gives every text the room of the longest
+    cases = np.unique(np.array([case for case, _, _ in keys], dtype=object), return_inverse=True)[1]
     tau, everything = ClusteredCorrelation("kendall", x, y[:, None], cases), np.ones(len(keys), dtype=bool)
     value = tau.point(everything)
     if np.isnan(value):
@@ -212,12 +213,14 @@ def of_judges(first: str, second: str, columns: Mapping[str, Scores]) -> list[Fi
 def weights_of_exact_match(paths: Sequence[Path]) -> Iterator[tuple[float, list[Finding]]]:
     """Yield each of WEIGHTS with the findings about `ccrs_ac` under this weight, its tau-b with RECALL among them.
 
-    Nothing if `ccrs_ac` is not one column.
+    Nothing if `ccrs_ac` is not one column, and no weight under which it is not.
     """
     if CORRECTNESS.name not in read_columns(paths).scores:
         return
     for weight in WEIGHTS:
         columns = read_columns(paths, weight).scores
+        if CORRECTNESS.name not in columns:  # files with the same scores may be made of other parts
+            continue
         found = of_metric(CORRECTNESS.name, columns[CORRECTNESS.name])
         if RECALL in columns:
             found.append(correlation(CORRECTNESS.name, RECALL, columns))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -72,8 +74,9 @@ def paired(sides: Sequence[Side]) -> list[Side]:
     if not by_id:
         sides = [side.by_question() for side in sides]
     edits: dict[str, list[str]] = {}
-    for other in sides[1:]:
-        for case, fields in edits_between(sides[0], other).items():
+    for first, second in itertools.combinations(sides, 2):
+        found = edits_between(first, second) if first is sides[0] else _edits(first.cases, second.cases)
+        for case, fields in found.items():
             edits[case] = list(dict.fromkeys([*edits.get(case, ()), *fields]))
     if not by_id:
         print("note: the files share no id, so cases are paired by their questions", file=sys.stderr)
@@ -83,10 +86,14 @@ def paired(sides: Sequence[Side]) -> list[Side]:
 def file_and_system(spec: str) -> tuple[Path, str]:
     """Split `FILE` or `FILE#SYSTEM` into the file and the system, which is "" if none is named.
 
-    If a file with the whole name exists, the "#" belongs to its name.
+    Both names may hold a "#": the file is the longest name that exists. If none does, the last "#" separates them.
     """
+    parts = spec.split("#")
+    for at in range(len(parts), 0, -1):
+        if os.path.exists(path := "#".join(parts[:at])):
+            return Path(path), "#".join(parts[at:])
     path, mark, system = spec.rpartition("#")
-    return (Path(path), system) if mark and not Path(spec).exists() else (Path(spec), "")
+    return (Path(path), system) if mark else (Path(spec), "")
 
 
 def read_side(spec: str) -> Side:
@@ -119,10 +126,10 @@ def edits_between(first: Side, second: Side) -> dict[str, list[str]]:
     """
     ours, theirs = first.cases, second.cases
     shared = [case for case in ours if case in theirs]
+    edits = _edits(ours, theirs)
     if not shared:
         raise InputError(f"{second.name}: has no case in common with {first.name}: no id and no question is the same")
-    found = {case: edited(*map(_hashes, (ours[case], theirs[case]))) for case in shared}
-    other = [case for case in shared if "question" in found[case]]
+    other = [case for case, fields in edits.items() if "question" in fields]
     if 2 * len(other) >= len(shared):
         case = other[0]
         asked = f"{one_line(theirs[case].question)!r} instead of {one_line(ours[case].question)!r}"
@@ -131,13 +138,18 @@ def edits_between(first: Side, second: Side) -> dict[str, list[str]]:
             f"from {first.name}, the first is case {case!r}: {asked}. "
             "Run `evaluate` on both inputs again: it now pairs cases without an id by their question"
         )
-    edits = {case: fields for case, fields in found.items() if fields}
     if len(edits) == len(shared):
         raise InputError(
             f"{second.name}: every case was edited since {first.name}: evaluate both versions on the same questions, "
             "ground truths and gold chunks"
         )
     return edits
+
+
+def _edits(ours: Mapping[str, Judged], theirs: Mapping[str, Judged]) -> dict[str, list[str]]:
+    """Return the fields that differ, by case, for the shared cases that were edited."""
+    found = {case: edited(*map(_hashes, (one, theirs[case]))) for case, one in ours.items() if case in theirs}
+    return {case: fields for case, fields in found.items() if fields}
 
 
 def _hashes(judged: Judged) -> dict[str, str]:

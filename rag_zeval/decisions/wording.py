@@ -44,8 +44,10 @@ def coverage(name: str, of: Coverage) -> str:
 
 def other_judge(comparison: Comparison) -> str | None:
     """Return a warning if A and B have different judges, else None."""
+    if comparison.judges[0] == comparison.judges[1]:
+        return None
     ours, theirs = (one_line(judge) if judge else "?" for judge in comparison.judges)
-    return f"A was judged by {ours}, B by {theirs}, so the change could come from the judge" if ours != theirs else None
+    return f"A was judged by {ours}, B by {theirs}, so the change could come from the judge"
 
 
 def edits(edited: Mapping[str, Sequence[str]]) -> str | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rag_zeval.cases.case import NO_SLICE, golden_hashes
-from rag_zeval.cases.cells import as_id
+from rag_zeval.cases.cells import as_id, is_nothing
 from rag_zeval.cases.reading import question_id
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
@@ -45,7 +45,8 @@ def findings(rows: GoldenRows, bad: Mapping[int, str]) -> list[Finding]:
     a moment, 4,000 some seconds. Example: `[finding.text for finding in findings(*read_lines("golden.jsonl", dict))]`.
     """
     broken = [Finding(line, "row", text) for line, text in bad.items()]
-    found = [*broken, *_missing(rows), *_repeated(rows), *_size(rows, bad), *_small_slices(rows), *_origins(rows)]
+    of_rows = [*_missing(rows), *_repeated_ids(rows), *_repeated(rows)]
+    found = [*broken, *of_rows, *_size(rows, bad), *_small_slices(rows), *_origins(rows)]
     return sorted(found, key=lambda finding: finding.line)
 
 
@@ -95,9 +96,12 @@ def changes(rows: GoldenRows, old: GoldenRows, name: str) -> Changes:
 
 def _key(row: Row) -> str:
     """Return the id of a row, or the one that `evaluate` derives from its question."""
+    return _id(row) or question_id(_text(row, "question") or "")
+
+
+def _id(row: Row) -> str | None:
     given = row.get("id")
-    known = as_id(given) if isinstance(given, str | int | float) else None
-    return known or question_id(_text(row, "question") or "")
+    return as_id(given) if isinstance(given, str | int | float) else None
 
 
 def from_production(row: Row) -> bool:
@@ -106,9 +110,9 @@ def from_production(row: Row) -> bool:
 
 
 def _text(row: Row, field: str) -> str | None:
-    """Return the field if it is a text that is not blank, else None."""
+    """Return the field if it is a text that `evaluate` does not take for an empty one, else None."""
     value = row.get(field)
-    return value if isinstance(value, str) and value.strip() else None
+    return value if isinstance(value, str) and not is_nothing(value) else None
 
 
 def _missing(rows: GoldenRows) -> Iterator[Finding]:
@@ -124,6 +128,14 @@ def _missing(rows: GoldenRows) -> Iterator[Finding]:
             yield Finding(line, "gold_chunk_ids", str(error))
         if not isinstance(row.get("origin", ""), str):
             yield Finding(line, "origin", "must be a text")
+
+
+def _repeated_ids(rows: GoldenRows) -> Iterator[Finding]:
+    """Find ids that an earlier row has. `evaluate` refuses a file with such rows."""
+    firsts: dict[str, int] = {}
+    for line, row in rows.items():
+        if (id_ := _id(row)) is not None and (first := firsts.setdefault(id_, line)) != line:
+            yield Finding(line, "id", f"duplicate of the id in line {first}")
 
 
 def _repeated(rows: GoldenRows) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from rag_zeval.cases.case import Case
 from rag_zeval.errors import InputError
 from rag_zeval.golden.golden_rows import by_slice
 from rag_zeval.results import Judged
+from rag_zeval.scorers.registry import lower_is_better
 
 NOT_RETRIEVED = "wrong, not retrieved"
 BELOW_K = "wrong, retrieved below k"
@@ -76,7 +77,8 @@ def choose_metrics(judged: Sequence[Judged], correct: str | None, supported: str
     """Choose the metrics that decide the classes.
 
     correct: by default the first metric that ends in @truth or is "is_correct". supported: by default the first metric
-    that ends in @contexts or is "rag_zeval". Raises InputError if the results do not have such a metric.
+    that ends in @contexts or is "rag_zeval". Raises InputError if the results do not have such a metric, and for a
+    metric for which lower is better.
     """
     there = list(dict.fromkeys(one.metric for one in judged))
     right = [name for name in there if name.endswith("@truth") or name == "is_correct"]
@@ -86,6 +88,8 @@ def choose_metrics(judged: Sequence[Judged], correct: str | None, supported: str
             raise InputError(
                 f"{option}: the results have no metric {name or 'of this kind'}; they have {', '.join(there)}"
             )
+        if name is not None and lower_is_better(name):
+            raise InputError(f"{option}: the lower {name} is, the better: name a metric that is high for a good answer")
     return Metrics(correct or right[0], supported or held[0], threshold)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from rag_zeval.cases.case import ALL, NO_SLICE
+from rag_zeval.cases.cells import is_nothing
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, check_fields, json_lines, readable
 
@@ -36,11 +37,16 @@ def is_unanswerable(row: Row) -> bool:
 
 
 def chunk_ids(row: Row, field: str) -> tuple[str, ...]:
-    """Return a field's ids as texts. Raises InputError naming the field unless it lists texts or whole numbers."""
+    """Return a field's ids as texts. Raises InputError naming the field unless it lists texts or whole numbers.
+
+    An empty text is no id: two chunks without an id are not the same chunk.
+    """
     check_fields(row, {field: list})
     for id_ in row[field]:
         if isinstance(id_, bool) or not isinstance(id_, str | int):
             raise InputError(f"field '{field}' must hold ids, texts or whole numbers, found {type(id_).__name__}")
+        if is_nothing(id_):
+            raise InputError(f"field '{field}' holds an id that is empty: {id_!r}")
     return tuple(map(str, row[field]))
 
 

@@ -81,7 +81,8 @@ def _slices(figure: Any, table: ScoreTable) -> None:
             offset = (at - (len(table.systems) - 1) / 2) * 0.7 / len(table.systems)
             colour, shape = COLOURS[at % len(COLOURS)], SHAPES[at % len(SHAPES)]
             _estimates(ax, [columns[at] for _, columns in slices], colour, shape, offset)
-            ax.plot([], [], color=colour, marker=shape, linestyle="", label=_short(system))
+            name = " " * system.startswith("_") + _short(system)  # matplotlib leaves labels with "_" out of legends
+            ax.plot([], [], color=colour, marker=shape, linestyle="", label=name)
         labels = [f"{_short(tag)} (n = {_counts(columns)})" for tag, columns in slices]
         _lines(ax, metric, labels, table.scale(metric))
         if rest := len(table.slices) - len(slices):

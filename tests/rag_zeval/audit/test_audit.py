@@ -11,7 +11,7 @@ import pytest
 
 from rag_zeval.audit.sheet import read_items
 from rag_zeval.csv_files import sheet_rows, sheet_text
-from rag_zeval.files import read_json, write_json
+from rag_zeval.files import json_line, read_json, read_jsonl, write_json
 
 
 def kappa_of(shown: str) -> float:
@@ -74,6 +74,17 @@ def test_what_is_printed_is_weighted_by_what_rows_stand_for(write_results: Any, 
     assert len(re.findall(r"^r[0-9a-f]{12} ", done.stdout, re.MULTILINE)) == int(
         re.findall(r"(\d+) disagreements", done.stdout)[0]
     )
+
+
+def test_a_long_id_takes_no_memory_for_the_others(write_results: Any, fill: Any, run: Any, run_measured: Any) -> None:
+    results = write_results(cases=200)
+    long = "long " * 60_000
+    rows = [{**row, "case": f"{row['case']} {long}", "slice_tag": long} for row in read_jsonl(results)[:1]]
+    results.write_bytes(b"".join(map(json_line, [*rows, *read_jsonl(results)[1:]])))
+    run("sample", results, "--n", 300)
+    fill(results.parent / "sheet.csv", results, lambda score: "yes" if score else "no")
+    _, peak = run_measured("audit", "sheet.csv", results)
+    assert peak < 300  # an array of 500 such texts has 570 MiB
 
 
 def test_grades_of_answers(write_results: Any, fill: Any, run: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rag_zeval.audit.corrected_comparison import LabelledSheet, correct
+from rag_zeval.audit.corrected_comparison import LabelledSheet, correct, corrected_means
 from rag_zeval.audit.sheet import Label, SheetPlan, draw, items_of
 from rag_zeval.csv_files import sheet_rows, sheet_text
 from rag_zeval.decisions.comparison import compare_sides
@@ -103,6 +103,34 @@ def test_labels_of_one_side_or_of_another_file_are_refused() -> None:
     assert correct(comparisons, sides, []) == comparisons
 
 
+def test_a_sheet_is_of_the_version_that_it_was_drawn_from() -> None:
+    """Two versions of one system share half of their answers. The labels of those say nothing about the other half."""
+    versions: list[tuple[Side, dict[str, bool]]] = []
+    for name in ("old", "new"):
+        judged, truth = {}, {}
+        for case in map(str, range(100)):
+            text = case if int(case) % 2 else f"{name} {case}"
+            truth[text] = text != f"new {case}"
+            claims = ({"claim": text, "is_supported": True, "analysis": ""},)
+            judged[case] = Judged(case, f"{case}?", None, "answers", "m", text, "r", 1.0, "ok", claims)
+        versions.append((Side(name, {"m": judged}), truth))
+    sides = [one for one, _ in versions]
+    comparisons = [compare_sides(*sides, "m", draws=100)]
+    old, new = sheets = [sheet(one, 60, 0) for one in versions]
+    assert set(old.labels) & set(new.labels)
+    [found] = correct(comparisons, sides, sheets)
+    first, second = found.corrected[0].first, found.corrected[0].second
+    assert first and second and first.value > 0.95 and abs(second.value - 0.5) < 0.1
+    assert corrected_means(sides[1], ["m"], sheets) == {"m": (second, 60)}
+    for alone, other in ((old, "new"), (new, "old")):
+        with pytest.raises(Exception, match=f"nothing of its errors on {other}"):
+            correct(comparisons, sides, [alone])
+    unchanged = {id_: label for id_, label in old.labels.items() if id_ in new.labels}
+    kept = LabelledSheet(Path("kept"), SheetPlan("m", "claim", dict.fromkeys(unchanged, 0.5)), unchanged)
+    [by_kept] = correct(comparisons, sides, [old, kept])  # `reuse-labels` finds these for the new version
+    assert by_kept.corrected
+
+
 def test_the_commands_take_the_sheets_of_both_files(run: Any, result_row: Any, tmp_path: Path) -> None:
     """People accept every claim, the judge half of those of the new version."""
     for name, held in (("old", [True, True]), ("new", [True, False])):
@@ -126,3 +154,6 @@ def test_the_commands_take_the_sheets_of_both_files(run: Any, result_row: Any, t
     assert "corrected by 60 labels" in (tmp_path / "gate.xml").read_text()
     assert "| 60 labels |" in (tmp_path / "gate.md").read_text()
     assert run("compare", "old", "new", "--labels", "old.csv").returncode == 2
+    first = run("gate", "new", "--min", "m=0.6", "--labels", "new.csv", "--summary", "first.md")
+    assert first.returncode == 0 and re.search(r"m, at least 0.6: \S+ \S+ \S+ corrected by 30 labels\n", first.stdout)
+    assert "| 30 labels |" in (tmp_path / "first.md").read_text()

@@ -139,6 +139,12 @@ def test_a_new_run_is_audited_without_new_work(run: Any, write_results: Any, fil
         assert (
             run("reuse-labels", "labels.jsonl", "new.jsonl", "--person", name, "--out", f"{name}.csv").returncode == 0
         )
+    for command, message in (
+        (["keep-labels", "sheet.csv", results, "--person", ""], "--person is empty"),
+        (["reuse-labels", "labels.jsonl", "new.jsonl", "--person", "bod"], "choose from: ann, bob"),
+    ):
+        refused = run(*command)
+        assert refused.returncode == 2 and message in refused.stderr
     assert "kappa with the first person, on the 60 rows" in run("audit", "ann.csv", "new.jsonl", "bob.csv").stdout
     refused = run("sample", "new.jsonl", "--more", "ann.csv", "--out", "more.csv")
     assert refused.returncode == 2 and "--more: this sheet was made of kept labels" in refused.stderr
@@ -176,3 +182,7 @@ def test_labels_of_other_texts_or_another_unit_are_refused(run: Any, write_resul
     assert refused.returncode == 2 and "no label applies to" in refused.stderr
     with pytest.raises(InputError, match="holds labels of claims, not of answers"):
         keep(tmp_path / "labels.jsonl", items(3), "answer", {}, "ann")
+    assert run("sample", "results.jsonl").returncode == 0
+    refused = run("keep-labels", "sheet.csv", "results.jsonl", "--person", "ann", "--labels", "mine.jsonl")
+    assert refused.returncode == 2 and "column 'label' of the sheet is empty in every row" in refused.stderr
+    assert not (tmp_path / "mine.jsonl").exists()  # with labels, the same command works

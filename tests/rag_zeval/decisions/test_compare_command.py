@@ -152,6 +152,11 @@ def test_a_file_of_several_systems_is_compared_by_their_names(run: Any, write_re
     assert shown.returncode == 0 and "-0.500" in shown.stdout
     odd = write_results("odd#x", {"1": 1.0})
     assert read_side(str(odd)).judged["m"]["1"].score == 1.0  # a file may have the mark in its name
+    for name in ("marks", "mar#ks"):  # and so may a system
+        path = write_results(
+            name, {"1": 1.0}, systems=["v#1", "v#2"], answers=["a", "b"], scores=[1.0, 0.5], statuses=["ok"] * 2
+        )
+        assert read_side(f"{path}#v#2").judged["m"]["1"].score == 0.5
 
 
 @pytest.mark.parametrize(
@@ -205,10 +210,27 @@ def test_a_row_that_was_edited_is_named_and_left_out(run: Any, write_results: An
     assert (found["overall"]["n"], found["overall"]["change"]["value"], found["edited"]) == (59, 0.0, {"7": ["truth"]})
     gate = run("gate", "a.jsonl", "b.jsonl")
     assert gate.returncode == 0 and "warning  every metric, question set: not compared: 1 case " in gate.stdout
+    for names in (["a.jsonl", "b.jsonl"], ["b.jsonl"]):  # a bar is about all cases, whatever B is compared with
+        assert re.search(r"m, at least 0.9: 0.983 .*, n = 60\b", run("gate", *names, "--min", "m=0.9").stdout)
     by_twos = run("compare", "a.jsonl", "b.jsonl", "old.jsonl")
+    assert "7 (truth)" in by_twos.stdout and by_twos.stdout.count("59 of 59") == 3
+    by_twos = run("compare", "old.jsonl", "a.jsonl", "b.jsonl")  # the first file cannot tell, the others can
     assert "7 (truth)" in by_twos.stdout and by_twos.stdout.count("59 of 59") == 3
     of_before = run("compare", "a.jsonl", "old.jsonl").stdout  # a file of earlier versions cannot tell
     assert "\nB: old.jsonl\n" in of_before and "edited" not in of_before and " 60 " in of_before
+
+
+def test_a_metric_of_edited_cases_only_has_nothing_to_compare(run: Any, write_results: Any, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        path = write_results(f"{name}.jsonl", {"m": {"1": 1.0, "2": 1.0, "3": 1.0}, "n": {"1": 1.0}})
+        truths = {"1": name, "2": "two", "3": "three"}
+        rows = [{**row, "golden": {"truth": truths[row["case"]]}} for row in read_jsonl(path)]
+        path.write_bytes(b"".join(map(json_line, rows)))
+    shown = run("compare", "a.jsonl", "b.jsonl")
+    assert shown.returncode == 0 and "A: 0 of 0 cases have a score" in shown.stdout
+    assert run("compare", "a.jsonl", "b.jsonl", "a.jsonl#answer").returncode == 0
+    gate = run("gate", "a.jsonl", "b.jsonl")
+    assert gate.returncode == 1 and "failed   n, all: no case has a score on both sides" in gate.stdout
 
 
 def test_a_question_that_was_edited_is_left_out_in_old_files_too(run: Any, write_results: Any, tmp_path: Path) -> None:
@@ -233,6 +255,9 @@ def test_a_judge_that_is_another_is_told(run: Any, write_results: Any) -> None:
     gate = run("gate", "a.jsonl", "b.jsonl")
     assert gate.returncode == 0 and f"warning  m, judge: {said}" in gate.stdout
     assert "judged by" not in run("compare", "a.jsonl", "a.jsonl").stdout
+    for name in ("a", "b"):  # a name may be longer than what is shown of it
+        write_results(f"{name}.jsonl", {"1": 1.0}, identity="long" * 99, prompt_hash=name)
+    assert "A was judged by" in run("compare", "a.jsonl", "b.jsonl").stdout
 
 
 def test_files_without_a_common_id_pair_by_question(run: Any, write_results: Any, tmp_path: Path) -> None:

@@ -55,9 +55,14 @@ def test_the_figures_are_those_of_the_definitions(tmp_path: Path, result_row: An
 
 
 def test_two_runs_have_no_index_and_equal_scores_no_ranks(tmp_path: Path, result_row: Any) -> None:
-    specs = [write(tmp_path / f"run{run}", [result_row(case, "m", 1.0) for case in "ab"]) for run in range(2)]
+    specs = [
+        write(tmp_path / f"run{run}", [result_row(case, "m", 1.0, answers=[("It is", "It was")[run]]) for case in "ab"])
+        for run in range(2)
+    ]
     steady = by_metric(*specs)["m"]
     assert steady.spread == (0, (0, 0)) and steady.index is steady.ranks is None and not steady.widest
+    answers = by_metric(*specs)[ANSWERS]  # each two are alike in one word of two
+    assert (answers.questions, answers.mean, answers.spread) == (2, (0.5, (0.5, 0.5)), None) and not answers.widest
 
 
 def test_runs_of_a_query_are_read_from_open_rag_evals_csv(

@@ -76,6 +76,15 @@ def test_the_limit_itself_is_allowed_and_more_of_a_metric_of_faults_fails(side: 
     assert passed(decide([better], STRICT))
 
 
+def test_a_slice_may_be_called_all(side: Any) -> None:
+    before = {f"{tag}:{at}": 1.0 for tag in ("all", "b") for at in range(30)}
+    after = {case: 0.97 if case.startswith("all") else 1.0 for case in before}
+    expected = {"coverage": "passed", "all": "passed", "slice: all": "passed", "slice: b": "passed"}
+    assert outcomes(side(before), side(after), Limits(slice_max_drop=0.04)) == expected
+    assert outcomes(side(before), side(after))["slice: all"] == "passed"  # not held to the limit of all cases
+    assert outcomes(side(before), side(after), STRICT)["slice: all"] == "failed"
+
+
 def test_a_drop_that_may_be_chance_is_unclear_with_the_cases_that_would_tell(side: Any) -> None:
     found = compare_sides(side({"1": 1.0, "2": 0.5, "3": 1.0}), side({"1": 0.5, "2": 0.5, "3": 0.75}), "m")
     [coverage, overall] = decide([found], Limits())
@@ -259,6 +268,9 @@ def test_foreign_names_stay_text_in_the_files(side: Any, tmp_path: Path) -> None
         (["--slice-max-drop", "m=-2"], "--slice-max-drop is -2.0"),
         (["--min", "0.9"], "--min is 0.9, must be METRIC=NUMBER"),
         (["--max", "m=1", "--max", "m=2"], "--max has two numbers for m"),
+        (["--min", "m=nan"], "--min is m=nan, must be a finite number"),
+        (["--metric", "m", "--max-drop", "n=1"], "--max-drop: n is not compared: name it with --metric, or one of: m"),
+        (["--metric", "m", "--slice-max-drop", "mm=0"], "--slice-max-drop: mm is not compared"),
         (["--metric", "m", "--min", "absent=1"], "b.jsonl: has no metric 'absent'; it has: m"),
         (["--metric", "recall@5"], "a.jsonl: recall@5 needs the columns context_ids and gold_chunk_ids"),
         (["--metric", "m", "--max", "latency_p95=2"], "b.jsonl: latency_p95 needs the column latency_s"),

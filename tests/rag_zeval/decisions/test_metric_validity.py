@@ -110,6 +110,14 @@ def test_the_command_compares_metrics_judges_and_weights(files: None, run: Any, 
     assert float(mean["value"]) == pytest.approx(number["mean", "ccrs_ac λ=0.5", ""])
 
 
+def test_scores_that_are_made_of_other_parts_have_no_weights(run: Any, tmp_path: Path, result_row: Any) -> None:
+    for name, judged in (("a", 0.7), ("b", 0.0)):
+        parts = {"answers": [{"exact_match": name == "b", "judged": judged}]}
+        write(tmp_path / name, [result_row(str(n), "ccrs_ac", 0.7, parts=parts) for n in range(3)])
+    done = run("metrics", "a", "b")
+    assert done.returncode == 0 and "The weight λ" not in done.stdout
+
+
 def test_answers_of_several_systems_are_one_metric(run: Any, tmp_path: Path, result_row: Any) -> None:
     for system in ("old", "new"):
         write(tmp_path / system, [result_row("1", "rag_zeval", 1.0, systems=[system])])

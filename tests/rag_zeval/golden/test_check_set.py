@@ -46,7 +46,7 @@ def test_a_set_in_order_has_nothing_to_mend() -> None:
 
 
 @pytest.mark.parametrize("field", ["question", "gold_chunk_ids", "truth", "slice_tag"])
-@pytest.mark.parametrize("value", ["absent", None, "", " \n", 3, [], [None], [True]])
+@pytest.mark.parametrize("value", ["absent", None, "", " \n", "\u200b", "None", 3, [], [None], [True], [""]])
 def test_what_a_row_lacks_is_one_finding(field: str, value: Any) -> None:
     rows = a_set()
     rows[7][field] = value
@@ -107,6 +107,14 @@ def test_the_same_words_and_one_more_are_a_near_duplicate(order: list[str], at: 
     assert found_in(rows) == []
 
 
+@pytest.mark.parametrize(("first", "second"), [("a", "a"), (7, "7"), ("", ""), (None, None), ("a", "A")])
+def test_an_id_names_one_row(first: Any, second: Any) -> None:
+    rows = a_set()
+    rows[3]["id"], rows[8]["id"] = first, second
+    told = [(8, "id", "duplicate of the id in line 3")]
+    assert found_in(rows) == (told if first and str(first) == second else [])
+
+
 def test_questions_that_differ_in_a_number_are_two() -> None:
     rows = a_set()
     for line in (8, 9):
@@ -161,7 +169,7 @@ def test_the_command_names_file_and_line_and_its_exit_status_says_what_it_found(
     told = [line.split()[:2] for line in shown.stdout.splitlines() if str(path) in line]
     fields = ["question", "truth", "gold_chunk_ids", "slice_tag"]
     assert told == [[f"{path}:2", "origin"], [f"{path}:61", "row"], *([f"{path}:62", field] for field in fields)]
-    for content in (None, "\n"):
+    for content, place in ((None, ""), ("\n", ""), ("question,truth\nq?,t\n", ":1")):
         path.unlink(missing_ok=True) if content is None else path.write_text(content)
         shown = run("check-set", path)
-        assert shown.returncode == 2 and shown.stderr.startswith(f"error: {path}: ")
+        assert shown.returncode == 2 and shown.stderr.startswith(f"error: {path}{place}: ")

@@ -135,6 +135,11 @@ BAD = [
     (BOTH, ("--out", "gold.jsonl"), "--out gold.jsonl is the same file as INPUT"),
     (BOTH, (), "the results and these files have no case in common: their ids differ"),
     (ONE, (), "--supported: the results have no metric of this kind; they have rag_zeval@truth"),
+    (
+        ("ragchecker_hallucination", *BOTH),
+        ("--correct", "ragchecker_hallucination"),
+        "--correct: the lower ragchecker_hallucination is, the better",
+    ),
 ]
 
 

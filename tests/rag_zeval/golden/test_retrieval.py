@@ -90,6 +90,8 @@ BAD = [
     (row(["a"], ["a"]) | {"gold_chunk_ids": "a"}, "field 'gold_chunk_ids' must be list, found str"),
     (row([None], ["a"]), "field 'context_ids' must hold ids, texts or whole numbers, found NoneType"),
     (row(["a"], []), "field 'gold_chunk_ids' is empty"),
+    (row([""], [""]), "field 'context_ids' holds an id that is empty: ''"),
+    (row(["a"], ["a", "nan"]), "field 'gold_chunk_ids' holds an id that is empty: 'nan'"),
     ({"question": "Which?", "gold_chunk_ids": ["a"]}, "field 'context_ids' is missing"),
     (b'{"question": "\xff"}', "not UTF-8 text"),
 ]
