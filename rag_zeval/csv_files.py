@@ -16,6 +16,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import Row, readable
 
 DELIMITERS = ",;\t|"
+LOOKED_AT = 1 << 16  # characters of the first line; the csv module rejects much longer cells
 FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")  # what a program may take for a formula, also after apostrophes
 INNER = r"([;\t|\r\n][\s\"]*)"  # where a cell begins if a program assumes another delimiter, as Excel may
 UNSHIELDED, SHIELDED = re.compile(INNER + r"(?='*[=+\-@＝＋－＠])"), re.compile(INNER + r"'(?='*[=+\-@＝＋－＠])")
@@ -24,7 +25,7 @@ NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
 
 def delimiter_of(header: str) -> str:
     """Return the delimiter that splits the first line into the most columns."""
-    return max(DELIMITERS, key=lambda mark: len(next(csv.reader([header], delimiter=mark), [])))
+    return max(DELIMITERS, key=lambda mark: len(next(csv.reader([header[:LOOKED_AT]], delimiter=mark), [])))
 
 
 def csv_rows(path: Path, lines: Iterable[str], delimiter: str, start: int = 1) -> Iterator[tuple[int, list[str]]]:
@@ -75,7 +76,8 @@ def sheet_rows(path: Path) -> Iterator[tuple[int, Row]]:
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: is not UTF-8 text; save it as CSV in UTF-8") from error
     names: list[str] = []
-    for line, cells in csv_rows(path, io.StringIO(text, newline=""), delimiter_of(text.partition("\n")[0])):
+    lines = io.StringIO(text, newline="")  # which end in \n, \r\n or \r
+    for line, cells in csv_rows(path, lines, delimiter_of(next(io.StringIO(text, newline=""), ""))):
         if len(cells) > len(names) > 0:
             raise InputError(f"{path}:{line}: has more cells than the first row names")
         if names and cells:

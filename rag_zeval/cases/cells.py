@@ -12,12 +12,15 @@ import re
 import tokenize
 import warnings
 from collections.abc import Mapping, Sequence, Set
-from itertools import pairwise
+from datetime import date, time, timedelta
+from decimal import Decimal
+from itertools import accumulate, pairwise
 from typing import Any
 
 from rag_zeval.cases.names import CHUNK_ID, CHUNK_TEXT, NOTHING
 from rag_zeval.cases.row_files import unfolded
 from rag_zeval.errors import InputError
+from rag_zeval.files import MOST_DIGITS
 from rag_zeval.text import is_blank
 
 # Only a printed list or object begins like this.
@@ -25,7 +28,9 @@ LISTS = re.compile(r"""(?:array\(|[\[{])\s*(?:["'\[{(]|nan\b|None\b|array\(|np\.
 TUPLES = re.compile(r"""\(\s*["']""")  # an ordinary text may begin like this, too: ("The Act") means ...
 SKIPPED = (tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 VALUES = (tokenize.STRING, tokenize.NUMBER)
+SINGLE = (str, Mapping, int, float, Decimal, date, time, timedelta)  # what is no list
 SEVERAL = re.compile(r"[|;,]|^\[\S+\s+\S+")  # signs that one text holds several ids
+LARGEST = 10**MOST_DIGITS  # whole numbers are smaller; Python does not print much larger ones
 MOST_SHOWN = 40  # characters of a value in an error
 
 
@@ -126,12 +131,12 @@ def _chunk(item: Any) -> tuple[str | None, str | None]:
 
 
 def _items(value: Any) -> Sequence[Any]:
-    """Return the items of a list, or of a text that prints one. Any other text, number or object is the only item."""
+    """Return the items of a list, or of a text that prints one. Any other single value or object is the only item."""
     if isinstance(value, str):
         value = printed(value)
     if is_nothing(value):
         return ()
-    if isinstance(value, (str, Mapping, int, float)):
+    if isinstance(value, SINGLE):
         return (value,)
     if isinstance(value, Set):
         return sorted(value, key=str)  # a set has no order of its own
@@ -180,27 +185,28 @@ def _with_commas(text: str) -> str:
     Without commas, Python would join the items to one text. Raises ValueError for a tuple, and if only some items are
     separated by commas, because the meaning is then unclear.
     """
+    text = re.sub("\r\n?", "\n", text)  # `tokenize` does not take \r for the end of a line, but Python's parser does
     tokens = [token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type not in SKIPPED]
     gaps = [at for at, (one, two) in enumerate(pairwise(tokens)) if one.type in VALUES and two.type in VALUES]
     if not gaps:
         return text
     if text[0] == "(" or any(token.string == "," for token in tokens):
         raise ValueError("some items are separated by commas and some are not")
-    lines = text.splitlines(keepends=True)
-    for at in reversed(gaps):
-        row, column = tokens[at].end
-        lines[row - 1] = f"{lines[row - 1][:column]},{lines[row - 1][column:]}"
-    return "".join(lines)
+    starts = [0, *accumulate(map(len, io.StringIO(text)))]  # of the lines
+    ends = [starts[row - 1] + column for row, column in (tokens[at].end for at in gaps)]
+    return ",".join(text[start:end] for start, end in pairwise([0, *ends, len(text)]))
 
 
 def _literal(node: ast.expr) -> Any:
     """Return the value of a literal, or of the call that prints an array or a chunk. Raises ValueError otherwise."""
     if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
         return [_literal(item) for item in node.elts]
-    if isinstance(node, ast.Constant) and not isinstance(node.value, (bytes, complex)) and node.value is not ...:
+    if isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, (str, float))):
+        return node.value
+    if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value < LARGEST:
         return node.value
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
-        value = node.operand.value
+        value = _literal(node.operand)
         if isinstance(value, (int, float)):
             return -value
     if isinstance(node, ast.Name) and node.id in ("nan", "null", "NaN", "NaT"):

@@ -14,7 +14,7 @@ from rag_zeval.cases.cells import is_nothing
 from rag_zeval.cases.names import FIELDS, LAYOUTS, NAMES, Layout, fields_of, plain_name
 from rag_zeval.cases.row_files import unfolded
 from rag_zeval.errors import InputError, nearest
-from rag_zeval.files import Row
+from rag_zeval.files import MOST_DIGITS, Row
 
 ABSENT = object()  # stands for a field that a row lacks; null is a value
 ALIKE = 0.85  # difflib ratio from which two names are alike: one wrong letter in seven
@@ -66,7 +66,7 @@ def at_path(row: Mapping[str, Any], path: str) -> Any:
     names = path.split(".")
     for at, name in enumerate(names):
         value = unfolded(value)
-        if isinstance(value, list) and not name.isdigit():
+        if isinstance(value, list) and not _is_number(name):
             found = [at_path(item, ".".join(names[at:])) for item in value if isinstance(item, Mapping)]
             return found if found and ABSENT not in found else ABSENT
         if isinstance(value, list):
@@ -87,7 +87,11 @@ def numbered(pattern: str, names: Iterable[str]) -> list[str]:
     """Return the names that a pattern such as `context_*` matches, ordered by their numbers."""
     stem = pattern.removesuffix("*")
     numbers = {name: name[len(stem) :] for name in names if name.startswith(stem)}
-    return sorted((name for name, number in numbers.items() if number.isdecimal()), key=lambda name: int(numbers[name]))
+    return sorted((name for name, number in numbers.items() if _is_number(number)), key=lambda name: int(numbers[name]))
+
+
+def _is_number(digits: str) -> bool:
+    return digits.isdecimal() and len(digits) <= MOST_DIGITS
 
 
 def check_names(names: Mapping[str, str]) -> None:

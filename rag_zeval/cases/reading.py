@@ -15,7 +15,7 @@ from rag_zeval.cases.cells import as_chunks, as_id, as_ids, as_text, as_texts, a
 from rag_zeval.cases.columns import ABSENT, LOOKED_AT, Columns, at_path, check_names, choose, option
 from rag_zeval.cases.names import FIELDS
 from rag_zeval.cases.objects import read_objects
-from rag_zeval.cases.row_files import PlacedRow, read_table
+from rag_zeval.cases.row_files import PlacedRow, read_table, unfolded
 from rag_zeval.errors import InputError
 from rag_zeval.files import MOST, Row, locate
 from rag_zeval.judge.needs import BETWEEN
@@ -78,14 +78,19 @@ class CaseFile:
 
 
 class BadRows(InputError):
-    """Raised for rows that cannot be read; its lines give the reason for each."""
+    """Raised for rows that cannot be read; its lines give the reason for each.
 
-    def __init__(self, reasons: list[str], rows: int):
+    reasons: for each bad row, or for the first of them. bad, rows: how many rows are bad, and how many there are.
+    others: whether some rows can be read.
+    """
+
+    def __init__(self, reasons: list[str], bad: int, rows: int, others: bool):
         shown = [one_line(reason) for reason in reasons[:MOST_TOLD]]
-        if len(reasons) > MOST_TOLD:
-            shown.append(f"and {len(reasons) - MOST_TOLD} more")
-        if len(reasons) > 1:
-            shown.append(f"{len(reasons)} of {rows} rows cannot be read; fix them, or add --skip-bad-rows")
+        if bad > MOST_TOLD:
+            shown.append(f"and {bad - MOST_TOLD} more")
+        if bad > 1:
+            way_out = "fix them, or add --skip-bad-rows" if others else "fix them"
+            shown.append(f"{bad} of {rows} rows cannot be read; {way_out}")
         self._lines = shown
         super().__init__("; ".join(shown))
 
@@ -175,7 +180,7 @@ class _Reader:
             except InputError as error:
                 self.bad.append(str(error))
         if self.bad and not (skip_bad_rows and cases):
-            raise BadRows(self.bad, number)
+            raise BadRows(self.bad, len(self.bad), number, others=bool(cases))
         by_name = self.system if any(self.system in case.answers for case in cases) else None
         return CaseFile(self.name, cases, columns, self.unnamed, tuple(self.bad), by_name)
 
@@ -199,9 +204,10 @@ class _Reader:
                 sample.append(row)
         if not number:
             raise InputError(f"{self.name}: no rows")
+        if not sample:
+            reasons = [f"{place}: {row}" for place, row in islice(self.rows(), MOST_TOLD)]
+            raise BadRows(reasons, number, number, others=False)
         with locate(self.name):
-            if not sample:
-                raise BadRows([f"{place}: {row}" for place, row in islice(self.rows(), MOST_TOLD)], number)
             for ours, path in self.names.items():
                 if not found[ours]:
                     raise InputError(
@@ -219,8 +225,8 @@ class _Reader:
     def _grouped(self, columns: Columns) -> Iterator[PlacedRow]:
         """Yield one row for each answer, with the passages of all its rows.
 
-        Passages are ordered by their ids if all are numbers, otherwise as the rows are. If a query has several answers,
-        an InputError is yielded in place of its row.
+        Passages are ordered by their ids if these are ranks, otherwise as the rows are. If a query has several answers,
+        or an id several questions, an InputError is yielded in place of its row.
         """
         groups: dict[tuple[str, ...], list[tuple[str, Row]]] = {}
         for place, row in self._filled():
@@ -232,14 +238,9 @@ class _Reader:
             groups.setdefault(key, []).append((place, row))
         for rows in groups.values():
             merged: Row = {}
-            answers: dict[str, str] = {}  # the place of each answer
-            for place, row in rows:
+            for _, row in rows:
                 merged.update({name: value for name, value in row.items() if is_nothing(merged.get(name))})
-                if not is_nothing(answer := columns.value(row, "answer")):
-                    answers.setdefault(str(answer), place)
-            if len(answers) > 1:
-                places = " and ".join(sorted(answers.values())[:2])
-                why = f"its query has {len(answers)} different answers, at {places}: give each its own id"
+            if why := _conflict(rows, columns):
                 yield rows[0][0], InputError(why)
             else:
                 yield rows[0][0], {**merged, **_passages([row for _, row in rows], columns)}
@@ -301,7 +302,7 @@ class _Reader:
         system.
         """
         if "answers" in columns.of:
-            name, several = columns.of["answers"], columns.value(row, "answers")
+            name, several = columns.of["answers"], unfolded(columns.value(row, "answers"))
             if isinstance(several, list) and ("answers" in self.names or "reference" in columns.of):
                 several = {LETTERS[at] if at < len(LETTERS) else str(at): answer for at, answer in enumerate(several)}
             if isinstance(several, list):
@@ -313,7 +314,8 @@ class _Reader:
             if is_nothing(several):
                 raise InputError(f"column '{name}' is empty: fill it in, or remove the row")
             if not isinstance(several, Mapping):
-                raise InputError(f"column '{name}' must be an object of answers by system")
+                hint = f"; if it holds the {FIELDS['answer']} of one system, add {option('answer', name)}"
+                raise InputError(f"column '{name}' must be an object of answers by system{hint}")
             if not 1 <= len(several) <= len(LETTERS):
                 raise InputError(f"column '{name}' has {len(several)} answers, must have 1 to {len(LETTERS)}")
         else:
@@ -342,15 +344,33 @@ def _answer(value: Any, row: Row) -> tuple[str | None, str]:
     return None, f"no answer: {one_line(told)}" if told else "no answer"
 
 
+def _conflict(rows: list[tuple[str, Row]], columns: Columns) -> str | None:
+    """Return in words what differs between rows that should be passages of one answer, or None."""
+    for name in ("question", "answer"):
+        places: dict[str, str] = {}  # of each text, its first
+        for place, row in rows:
+            if not is_nothing(value := columns.value(row, name)):
+                places.setdefault(" ".join(str(value).split()), place)
+        if len(places) > 1:
+            first, second, *_ = places.values()
+            return f"its query has {len(places)} different {name}s, at {first} and {second}: give each its own id"
+    return None
+
+
 def _passages(rows: list[Row], columns: Columns) -> Row:
-    """Return the passages of an answer's rows, and their ids, under the names of their columns."""
-    texts, ids = columns.of["passage"], columns.of.get("context_ids")
+    """Return the passages of an answer's rows, and their ids, under the names of their columns.
+
+    They are ordered by their ids if these are ranks: the numbers from 0 or 1 on, without gaps. Other numbers are ids of
+    documents, which say nothing about the order.
+    """
     there = [row for row in rows if not is_nothing(columns.value(row, "passage"))]
-    numbers = [str(row.get(ids, "")).strip("[] ") for row in there] if ids else []
-    if numbers and all(number.isdecimal() for number in numbers):
-        there = [row for _, row in sorted(zip(map(int, numbers), there, strict=True), key=lambda pair: pair[0])]
-    found: Row = {texts: [columns.value(row, "passage") for row in there]}
-    return {**found, ids: [row.get(ids) for row in there]} if ids else found
+    numbers = [str(columns.value(row, "context_ids")).strip("[] ") for row in there]
+    for first in (0, 1):
+        ranks = {str(first + at): at for at in range(len(there))}
+        if ranks.keys() == set(numbers):
+            there = [row for _, row in sorted(zip(numbers, there, strict=True), key=lambda pair: ranks[pair[0]])]
+    names = [name for name in ("passage", "context_ids") if name in columns.of]
+    return {columns.of[name]: [columns.value(row, name) for row in there] for name in names}
 
 
 def _reference(value: Any) -> str | None:

@@ -17,9 +17,19 @@ from pathlib import Path
 from typing import IO, Any
 
 from rag_zeval.cases.names import ENTRIES, fields_of
-from rag_zeval.csv_files import csv_rows, delimiter_of
+from rag_zeval.csv_files import DELIMITERS, csv_rows, delimiter_of
 from rag_zeval.errors import InputError, needed
-from rag_zeval.files import MARKS, Row, finite, json_faults, json_lines, locate, locate_json, whole_number
+from rag_zeval.files import (
+    MARKS,
+    Row,
+    check_regular,
+    finite,
+    json_faults,
+    json_lines,
+    locate,
+    locate_json,
+    whole_number,
+)
 
 PlacedRow = tuple[str, Row | InputError]  # a place, and the row there or why it cannot be read
 PARQUET_ROWS = 1_000  # in memory at a time
@@ -41,6 +51,7 @@ def read_table(path: Path, encoding: str | None = None) -> Iterator[PlacedRow]:
     Raises InputError, now or while rows are read, if the file cannot be read. It names the file, and if possible the
     line.
     """
+    check_regular(path)  # a file is read several times, a pipe cannot be
     with _told(path), _bytes(path) as file:
         head = file.read(HEAD)
     if head.startswith((b"PAR1", b"ARROW1", b"FEA1")):
@@ -52,11 +63,14 @@ def read_table(path: Path, encoding: str | None = None) -> Iterator[PlacedRow]:
             f"{path}: is in the old Excel format .xls, or has a password: save it as .xlsx without one, or as CSV"
         )
     encoding = encoding or next((code for mark, code in MARKS.items() if head.startswith(mark)), "utf-8")
+    if encoding == "utf-8" and head[1:2] == b"\0":  # UTF-16 without a byte order mark
+        raise InputError(f"{path}: is not UTF-8 text{_named_encoding(path, encoding)}")
     try:
+        io.TextIOWrapper(io.BytesIO(), encoding)  # rejects what Python calls an encoding, but is none of texts: "hex"
         start = codecs.getincrementaldecoder(encoding)().decode(head).lstrip()[:1]
     except LookupError as error:
         raise InputError(f"--encoding {encoding}: unknown encoding") from error
-    except UnicodeDecodeError:
+    except UnicodeError:
         start = ""  # the reader of the text reports it
     name = path.name.lower().removesuffix(".gz")
     if name.endswith((".csv", ".tsv")) or (
@@ -72,8 +86,8 @@ def _text(path: Path, encoding: str) -> Iterator[IO[str]]:
     with _told(path), _bytes(path) as file, io.TextIOWrapper(file, encoding=encoding, newline="") as text:
         try:
             yield text
-        except UnicodeDecodeError as error:
-            raise InputError(f"{path}: is not {encoding.upper()} text{_named_encoding(path)}") from error
+        except UnicodeError as error:  # UTF-16 without a byte order mark is no UnicodeDecodeError
+            raise InputError(f"{path}: is not {encoding.upper()} text{_named_encoding(path, encoding)}") from error
 
 
 def _bytes(path: Path) -> Any:
@@ -97,8 +111,8 @@ def _told(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: cannot be read: {lines[0] if lines else type(error).__name__}") from error
 
 
-def _named_encoding(path: Path) -> str:
-    """Return the end of an error message, which names the encoding that a file seems to have.
+def _named_encoding(path: Path, tried: str) -> str:
+    """Return the end of an error message, which names the encoding that a file seems to have instead of `tried`.
 
     Raises InputError if the file is not text, or if charset-normalizer is not installed.
     """
@@ -107,16 +121,28 @@ def _named_encoding(path: Path) -> str:
     with _bytes(path) as file:
         content = file.read(HEAD)
     letters = len(content.translate(None, bytes(range(128))))
-    if letters < min(FEW_LETTERS, len(content) / 4):  # too few to detect one: assume that of Western spreadsheets
-        named: str | None = "cp1252"
-    else:
-        best = from_bytes(content, cp_isolation=LEGACY).best()
-        named = best.encoding if best is not None else None
-    if NO_TEXT.search(content.decode(named or "latin-1", errors="replace")):
+    guesses = ["utf-8"]
+    if content[1:2] == b"\0":  # UTF-16 that begins with an ASCII character
+        guesses.append("utf-16-le")
+    elif letters < min(FEW_LETTERS, len(content) / 4):  # too few to detect one: assume that of Western spreadsheets
+        guesses.append("cp1252")
+    elif (best := from_bytes(content, cp_isolation=LEGACY).best()) is not None:
+        guesses.append(best.encoding)
+    if NO_TEXT.search(content.decode(guesses[-1], errors="replace")):
         raise InputError(f"{path}: is neither text nor a table that can be read; save it as {FORMATS}")
+    failed = codecs.lookup(tried).name.removesuffix("-sig")
+    named = next((one for one in guesses if codecs.lookup(one).name != failed and _decodes(content, one)), None)
     if named is None:
         return "; save it as UTF-8"
     return f"; it looks like {named}: add --encoding {named} if the texts then look right (--dry-run shows some)"
+
+
+def _decodes(content: bytes, encoding: str) -> bool:
+    """Whether this is the beginning of a text in an encoding."""
+    try:
+        return not NO_TEXT.search(codecs.getincrementaldecoder(encoding)().decode(content))
+    except UnicodeError:
+        return False
 
 
 def _delimited(path: Path, encoding: str, delimiter: str | None) -> Iterator[PlacedRow]:
@@ -125,15 +151,18 @@ def _delimited(path: Path, encoding: str, delimiter: str | None) -> Iterator[Pla
         start = 1
         if first.lower().startswith("sep=") and len(first.strip()) == len("sep=") + 1:  # Excel's own line
             delimiter, first, start = first[len("sep=")], file.readline(), 2
+        while first and not first.strip(f'{DELIMITERS}" \r\n'):  # an empty row, which spreadsheets may begin with
+            first, start = file.readline(), start + 1
         names: list[str] = []
+        is_markdown = False
         delimiter = delimiter or delimiter_of(first)
         for line, cells in csv_rows(path, chain([first], file), delimiter, start):
             if not names:
                 names = _header(path, cells)
             elif delimiter == "|" and line == start + 1 and all(map(MARKDOWN_RULE.fullmatch, cells)):
-                continue
-            elif any(cell.strip() for cell in cells):
-                yield f"{path}:{line}", _cells(names, cells)
+                is_markdown = True
+            elif any(cell.strip() for cell in cells):  # Markdown has spaces around a cell, to align it
+                yield f"{path}:{line}", _cells(names, [cell.strip() for cell in cells] if is_markdown else cells)
 
 
 def _header(path: Path, cells: Sequence[Any]) -> list[str]:

@@ -6,6 +6,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from rag_zeval.evaluation.metrics import Judges, check_scorers, chosen_scorers, 
 from rag_zeval.evaluation.run import judged_by, plan_run, score
 from rag_zeval.models.as_finished import awaitable
 from rag_zeval.models.language_model import Sampling
+from rag_zeval.models.open import open_backend
 from rag_zeval.results import Judged, over_trials
 from rag_zeval.scoring.opening import Asking
 from rag_zeval.scoring.spending import Spending
@@ -96,7 +98,9 @@ def evaluate(
 
     Raises:
         InputError: If a source, scorer, criteria file or model cannot be used; before any call.
+        TypeError: For an unknown keyword, also if no judge is asked.
     """
+    signature(open_backend).bind(model, **calls)
     chosen = chosen_scorers(scorers, criteria)
     asking = Asking(sampling or Sampling(), variant, structured)
     judges = Judges(model, asking, trials, embeddings, calls=calls)

@@ -104,8 +104,11 @@ def check_scorers(names: Sequence[Named], judges: Judges, asking: bool = True) -
     """Raise InputError for a scorer that does not exist or whose model is not named. No model is loaded for this.
 
     Likewise for an unknown prompt variant, for a model that cannot follow a JSON schema if it must, and for
-    `checked_claims` without `rag_zeval`. asking: whether a judge will be asked, and so must be named.
+    `checked_claims` without `rag_zeval`, and for fewer than one trial. asking: whether a judge will be asked, and so
+    must be named.
     """
+    if judges.trials < 1:
+        raise InputError(f"--trials is {judges.trials}, but must be 1 or more")
     for name in names:
         if isinstance(name, str) and name not in SCORERS:
             raise InputError(

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from rag_zeval.cases.case import NO_SLICE, Case, CaseSet
 from rag_zeval.cases.reading import CaseFile
@@ -15,7 +16,7 @@ from rag_zeval.files import Row, first_difference
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import NOUNS
 from rag_zeval.models.cache import ReplyCache
-from rag_zeval.models.nli import open_checker
+from rag_zeval.models.nli import Checker, open_checker
 from rag_zeval.models.precision import of_precision
 from rag_zeval.progress import Progress
 from rag_zeval.results import SHOWN, SPENT, ResultRows, check_costs, check_result, input_sha256
@@ -116,11 +117,13 @@ def score(run: EvaluationRun, out: Path, cache: Path | None, spending: Spending)
     """
     with ReplyCache(cache) if cache is not None else nullcontext() as replies, RowWriter(out) as writer:
         metrics = open_metrics(run.scorers, run.cases, run.sources, run.judges, replies)
+        checks = CheckedClaims.name in run.scorers
+        checker = open_checker(str(run.judges.claim_checker), False) if checks else None  # before the judge costs money
         for metric in metrics:
             if metric.parts and metric.made_by["trial"] == 0:
                 for line in metric.parts.lines(metric.label, len(metric.examples)):
                     print(line, file=sys.stderr)
-        _retry(run, metrics, writer, spending)
+        _retry(run, metrics, checker, writer, spending)
         with Progress() as progress:
             for metric in metrics:
                 unscored = score_rows(metric, writer, progress, spending)
@@ -129,21 +132,24 @@ def score(run: EvaluationRun, out: Path, cache: Path | None, spending: Spending)
                     _forget_replies(metric, [metric.examples[id_] for id_ in again])
                     take_out(writer, list(map(metric.row_id, again)))
                     score_rows(metric, writer, progress, spending)
-            if CheckedClaims.name in run.scorers and not spending.unasked:
-                checked = list(_of_claims(run, metrics, writer.done))
+            if checker is not None and not spending.unasked:
+                checked = list(_of_claims(run, metrics, checker, writer.done))
                 for metric in checked:
+                    take_out(writer, _checked_again(metric, writer.done))
                     score_rows(metric, writer, progress, spending)
                 metrics += checked
         ids = (metric.row_id(key) for metric in metrics for key in metric.examples)
         yield ResultRows(writer.done, [id_ for id_ in ids if id_ in writer.done])
 
 
-def _retry(run: EvaluationRun, metrics: Sequence[Metric], writer: RowWriter, spending: Spending) -> None:
+def _retry(
+    run: EvaluationRun, metrics: Sequence[Metric], checker: Checker | None, writer: RowWriter, spending: Spending
+) -> None:
     """Count what the rows of the file have cost. Delete those without a score, so that they are retried.
 
     Their cached replies are deleted too, because they could not be read. If the budget is spent, nothing is deleted.
     """
-    failed = _failed_rows(run, metrics, writer)
+    failed = _failed_rows(run, metrics, checker, writer)
     for row in writer.done.values():
         spending.add(row)
     account = run.judges.account
@@ -181,15 +187,19 @@ def _forget_replies(metric: Metric, examples: Sequence[Example]) -> None:
         metric.cached.forgets = False
 
 
-def _failed_rows(run: EvaluationRun, metrics: Sequence[Metric], writer: RowWriter) -> dict[str, tuple[Metric, Example]]:
+def _failed_rows(
+    run: EvaluationRun, metrics: Sequence[Metric], checker: Checker | None, writer: RowWriter
+) -> dict[str, tuple[Metric, Example]]:
     """Return the metric and example of each row without a score that a retry may give one, by row id.
 
-    Raises InputError if a row of the file does not belong to this run, or if two rows would have the same id.
+    Raises InputError if a row of the file does not belong to this run, if it holds a score that this run would write
+    with another id, or if two rows would have the same id.
     """
     failed = {}
     places = {metric.row_id(key): (metric, of) for metric in metrics for key, of in metric.examples.items()}
     if len(places) < len(metrics) * len(run.cases.keys):
         raise InputError("with --trials or several scorers, ids like 'x' and 'x|rag_zeval#1' collide: rename them")
+    scores = {score for metric, example in places.values() for score in _scores_of(metric, example)}
     for number, row in enumerate(writer.done.values(), 1):
         try:
             if row["id"] != SPENT:
@@ -204,9 +214,20 @@ def _failed_rows(run: EvaluationRun, metrics: Sequence[Metric], writer: RowWrite
                 _check_made_by(row, metric, example)
                 if _may_score(row, metric.scorer.lacking(example)):
                     failed[row["id"]] = metric, example
+            elif any((row["case"], row["metric"], row["trial"], system) in scores for system in row["systems"]):
+                raise InputError(f"row {row['id']!r} scores an answer of this run, but its run had other input files")
+            elif checker is not None and row["metric"].partition("@")[0] == CheckedClaims.name:
+                _check_checker(row, checker)
         except InputError as error:
             raise InputError(f"{writer.path}:{number}: {error}; choose another --out") from error
     return failed
+
+
+def _scores_of(metric: Metric, example: Example) -> Iterator[tuple[str, str, int, str]]:
+    """Yield `(case, metric, trial, system)` for each score of an example."""
+    case = metric.cases[example.id]
+    for system in case.answers:
+        yield case.id, metric.made_by["metric"], metric.made_by["trial"], system
 
 
 def _may_score(row: Row, lacking: Sequence[str | None]) -> bool:
@@ -232,15 +253,40 @@ def _check_made_by(row: Row, metric: Metric, example: Example) -> None:
         raise InputError(f"row {row['id']!r} was made with a different {differing}{hint}")
 
 
-def _of_claims(run: EvaluationRun, metrics: Sequence[Metric], rows: Mapping[str, Row]) -> Iterator[Metric]:
+def _checked_again(metric: Metric, rows: Mapping[str, Row]) -> list[str]:
+    """Return the ids of rows of `checked_claims` without a score. The judge may have written their claims since."""
+    there = ((rows.get(metric.row_id(key)), example) for key, example in metric.examples.items())
+    return [row["id"] for row, example in there if row and _may_score(row, metric.scorer.lacking(example))]
+
+
+def _with_unread(trajectory: list[Any] | None, lacking: Sequence[str | None]) -> list[Any] | None:
+    """Return the trajectory with an entry without claims for each answer that was judged, but could not be read.
+
+    A judge that is asked about each answer alone may give such a trajectory.
+    """
+    if trajectory is None:
+        return None
+    return [one or (None if why else {"atomic_claims": []}) for one, why in zip(trajectory, lacking, strict=True)]
+
+
+def _check_checker(row: Row, checker: Checker) -> None:
+    before = str(row.get("identity")).partition(" claims ")[0]
+    if before != checker.identity:
+        hint = of_precision(before, checker.identity)
+        raise InputError(f"row {row['id']!r} was made with a different claim checker{hint}")
+
+
+def _of_claims(
+    run: EvaluationRun, metrics: Sequence[Metric], checker: Checker, rows: Mapping[str, Row]
+) -> Iterator[Metric]:
     """Yield the metrics of `checked_claims`, for the trajectories that the judge wrote in its first trial."""
-    checker = open_checker(str(run.judges.claim_checker), False)
     for metric in metrics:
         if metric.scorer.name == JUDGE and metric.made_by["trial"] == 0:
             judged = {}
-            for key in metric.examples:
+            for key, example in metric.examples.items():
                 if row := rows.get(metric.row_id(key)):
-                    judged[key] = Scored(key, (), {"trajectory": row["trajectory"], "status": row["status"]})
+                    trajectory = _with_unread(row["trajectory"], metric.scorer.lacking(example))
+                    judged[key] = Scored(key, (), {"trajectory": trajectory, "status": row["status"]})
             scorer = CheckedClaims(checker, judged, run.judges.model or "")
             name = metric_name(scorer.name, metric.against)
             made_by = {"metric": name, "trial": 0, "model": None, "identity": scorer.identity}

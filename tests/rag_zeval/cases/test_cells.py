@@ -1,6 +1,8 @@
 """What stands in a cell: lists as programs print them come back as they were, and what cannot be read is refused."""
 
 import json
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -77,6 +79,12 @@ def test_what_says_nothing_is_nothing(value: Any) -> None:
     assert isinstance(value, list) or str(value).startswith("[") or as_text(value) is None
 
 
+@given(st.lists(st.text("ab\u2028\x0b\x1c", min_size=1), min_size=1), st.sampled_from([" ", "\n ", "\r\n", "\r"]))
+def test_a_printed_array_may_have_any_line_ends(texts: list[str], between: str) -> None:
+    texts = [f"{text}c" for text in texts]
+    assert as_chunks(f"[{between.join(map(chr(39).__add__, (f'{text}{chr(39)}' for text in texts)))}]")[0] == (*texts,)
+
+
 def test_nulls_among_chunks_are_left_out_with_their_ids() -> None:
     chunks = [{"id": "a", "text": "x"}, {"id": "b", "text": None}, {"id": "c", "content": "y"}]
     assert as_chunks(chunks) == (("x", "y"), ("a", "c"))
@@ -87,6 +95,7 @@ def test_numbers_and_ids_are_texts() -> None:
     assert [as_text(value) for value in (1967, 1.5, True, "007")] == ["1967", "1.5", "True", "007"]
     assert [as_id(value) for value in (7.0, 7, "007", "7.0")] == ["7", "7", "007", "7.0"]
     assert as_ids("['a' 'b']") == ("a", "b") and as_ids("[1, 2]") == ("1", "2") and as_ids("d1") == ("d1",)
+    assert as_truth(date(1967, 1, 1)) == "1967-01-01" and as_chunks(Decimal("1.5")) == (("1.5",), ())
     assert as_truth(1967) == "1967" and as_ids(7.0) == ("7",) and as_chunks(7) == (("7",), ())
 
 
@@ -101,6 +110,7 @@ RUN = ["[__import__('os').abort()]", "[f'{exit()}']", "array(open('/etc/passwd')
         (as_chunks, [{"title": "x"}], "must have its text in one of text, page_content"),
         (as_chunks, [{"text": "x", "content": "y"}], "found text and content"),
         (as_chunks, "['a' 'b', 'c']", "looks like a list"),
+        *((as_chunks, f"['a', {sign}0x{'f' * 5000}]", "looks like a list") for sign in ("", "-")),
         (as_chunks, 7.5j, "must be a list of texts, found complex"),
         *((as_chunks, f"['x', {code}]", "looks like a list") for code in RUN),  # nothing in a cell is run
     ],

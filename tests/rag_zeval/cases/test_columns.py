@@ -178,6 +178,7 @@ def test_all_that_is_missing_is_told_with_a_command_that_works(row: dict[str, An
             "--map contexts=NOTHERE: no row has 'NOTHERE'; columns: 'question', 'answer', 'contexts'",
         ),
         ({"contexts": "contexts.0.text"}, "no row has 'contexts.0.text'"),
+        ({"contexts": "contexts.²"}, "no row has 'contexts.²'"),
         ({"anwser": "answer"}, "unknown field 'anwser' (did you mean 'answer'?)"),
     ],
 )
@@ -192,6 +193,13 @@ def test_paths_go_into_objects_lists_and_texts_of_json() -> None:
     names = {"question": "run.in.q", "answer": "run.out.0.text", "contexts": "docs.body"}
     (case,) = read_cases([row], names).cases
     assert (case.question, case.answers, case.contexts) == ("q?", {"answer": "a"}, ("x", "y"))
+
+
+def test_a_number_in_a_name_may_be_too_long_to_be_one() -> None:
+    (case,) = read_cases(
+        [{**BASE, "context_1": "one", f"context_{'9' * 5000}": "two"}], {"contexts": "context_*"}
+    ).cases
+    assert case.contexts == ("one",)
 
 
 @given(

@@ -93,6 +93,12 @@ def test_names_of_systems() -> None:
     assert case.answers == {"A": "a", "B": "b"}
     (case,) = read_cases(ROWS[:1], system="mine").cases
     assert case.answers == {"mine": "It opens at nine."}
+    (case,) = read_cases([{"question": "q", "answers": '{"old": "a", "new": "b"}', "contexts": "c"}]).cases  # in a cell
+    assert case.answers == {"old": "a", "new": "b"}
+    told = "'answers' must be an object of answers by system; if it holds the answer of one system, add --map answer="
+    for text, message in (("It is.", f"{told}answers"), ('["a", "b"]', "for gold answers, add --map truth=answers")):
+        with pytest.raises(InputError, match=message):
+            read_cases([{"question": "q", "answers": text, "contexts": "c"}])
 
 
 @pytest.mark.parametrize(
@@ -138,6 +144,18 @@ def test_runs_of_a_query_are_cases_of_their_own_and_two_answers_of_one_are_refus
     assert [case.id for case in read_cases(runs).cases] == ["a", "b", "a#2", "b#2"]
     with pytest.raises(InputError, match=r"row 1: its query has 2 different answers, at row 1 and row 3"):
         read_cases([{**PASSAGES[0], "generated_answer": "z"}, *PASSAGES[1:]])
+    with pytest.raises(InputError, match=r"row 1: its query has 2 different questions, at row 1 and row 3: give each"):
+        read_cases([{**PASSAGES[0], "query": "q3?"}, *PASSAGES[1:]])
+
+
+@pytest.mark.parametrize("ids", [(503, 12), ("9" * 5000, "8"), ("d2", "d1"), (1, 1)])
+def test_passages_whose_ids_are_no_ranks_keep_their_order_and_ids(ids: tuple[Any, ...]) -> None:
+    rows = [
+        {"question": "q?", "answer": "a", "hit": {"text": text, "id": id_}}
+        for text, id_ in zip(("best", "second"), ids, strict=True)
+    ]
+    (case,) = read_cases(rows, {"passage": "hit.text", "context_ids": "hit.id"}).cases
+    assert (case.contexts, case.context_ids) == (("best", "second"), tuple(map(str, ids)))
 
 
 def test_a_passage_a_row_under_another_name_is_not_judged_row_by_row() -> None:
@@ -167,9 +185,10 @@ def test_all_bad_rows_are_told_and_can_be_left_out(tmp_path: Path) -> None:
     assert [case.id for case in read.cases] == [Q1, Q2] and "  skipped: 4 bad rows" in str(read)
     with pytest.raises(BadRows, match=r"^row 2: column 'question' is empty: fill it in, or remove the row$"):
         read_cases([ROWS[0], bad[0]])
-    with pytest.raises(BadRows) as error:
-        read_cases([{**ROWS[0], "question": None}] * 50)
-    assert len(error.value.lines) == 22 and error.value.lines[20] == "and 30 more"
+    for rows in ([{**ROWS[0], "question": None}] * 50, [7] * 50):
+        with pytest.raises(BadRows) as error:
+            read_cases(rows, skip_bad_rows=True)
+        assert error.value.lines[20:] == ["and 30 more", "50 of 50 rows cannot be read; fix them"]
 
 
 @pytest.mark.parametrize("source", [[], "none.csv", None, "question,answer\nq,a", b"x", 7, [1], {}])

@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -54,6 +55,7 @@ FILES: dict[str, tuple[str, Callable[[], bytes]]] = {
     "CR": ("a.csv", lambda: as_text(",", end="\r")),
     "LF": ("a.csv", lambda: as_text(",", end="\n")),
     "Markdown": ("a.md", lambda: as_text("|").replace(b"\r\n", b"\r\n" + b"|".join([b" :--- "] * 4) + b"\r\n", 1)),
+    "an empty row before the header": ("a.csv", lambda: as_text(";", before='\r\n;"";;\r\n')),
     "empty rows": ("a.csv", lambda: as_text(",", more=",,,\r\n,,,\r\n\r\n")),
     "packed": ("a.csv.gz", lambda: gzip.compress(as_text(";"))),
     "packed lines": ("a.jsonl.gz", lambda: gzip.compress(b"\n".join(map(json_of, ROWS)))),
@@ -81,6 +83,12 @@ def test_the_rows_are_the_same(kind: str, tmp_path: Path) -> None:
     name, write = FILES[kind]
     (tmp_path / name).write_bytes(write())
     assert rows(tmp_path / name) == ROWS
+
+
+def test_spaces_that_align_a_markdown_table_are_no_part_of_its_cells(tmp_path: Path) -> None:
+    lines = ["|   id | question   |", "|-----:|:-----------|", "|    7 | Who is it? |", "|   10 | Who?       |"]
+    (tmp_path / "a.md").write_text("\n".join(lines))  # as pandas writes it
+    assert rows(tmp_path / "a.md") == [{"id": "7", "question": "Who is it?"}, {"id": "10", "question": "Who?"}]
 
 
 def test_arrow_and_excel_files_hold_the_same_rows(tmp_path: Path) -> None:
@@ -115,8 +123,35 @@ def test_an_encoding_is_named_and_can_be_given(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=f"add --encoding {encoding} "):
             rows(path)
         assert rows(path, encoding) == [{"question": "q?", "answer": text[encoding]}]
-    with pytest.raises(InputError, match="--encoding klingon: unknown encoding"):
-        rows(path, "klingon")
+    for encoding in ("klingon", "hex", "rot13"):  # the last are none of texts
+        with pytest.raises(InputError, match=f"--encoding {encoding}: unknown encoding"):
+            rows(path, encoding)
+
+
+@pytest.mark.parametrize(
+    ("written", "given", "advice"),
+    [
+        ("utf-8", "cp1252", "is not CP1252 text; it looks like utf-8: add --encoding utf-8 "),
+        ("cp850", None, "is not UTF-8 text; save it as UTF-8"),
+        ("cp850", "cp1252", "is not CP1252 text; save it as UTF-8"),
+        ("utf-16-le", None, "is not UTF-8 text; it looks like utf-16-le: add --encoding utf-16-le "),
+        ("utf-16-le", "utf-16", "is not UTF-16 text; it looks like utf-16-le: add --encoding utf-16-le "),
+    ],
+)
+def test_an_advised_encoding_can_read_the_file(tmp_path: Path, written: str, given: str | None, advice: str) -> None:
+    text = "It opens in München, über 9.”" if written != "cp850" else "It opens in München, über 9."
+    path = tmp_path / "a.csv"
+    path.write_bytes(f'question,answer\nq?,"{text}"\n'.encode(written))
+    with pytest.raises(InputError, match=advice):
+        rows(path, given)
+    if "--encoding" in advice:
+        assert rows(path, written) == [{"question": "q?", "answer": text}]
+
+
+def test_a_pipe_is_refused_because_it_cannot_be_read_twice(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="pipe: is not a regular file"):
+        read_table(tmp_path / "pipe")
 
 
 def test_rows_stand_where_they_begin(tmp_path: Path) -> None:

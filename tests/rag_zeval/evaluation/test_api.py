@@ -182,3 +182,10 @@ def test_names_are_a_list_or_a_text_with_commas(names: Any) -> None:
 def test_no_name_is_refused(names: Any) -> None:
     with pytest.raises(InputError, match="--scorers is empty"):
         evaluate(rows(2), scorers=names)
+
+
+def test_no_keyword_is_ignored() -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'limit'"):
+        evaluate(rows(2), scorers="bleu", limit=1)
+    with pytest.raises(InputError, match="--trials is 0, but must be 1 or more"):
+        evaluate(rows(2), scorers="bleu", trials=0)

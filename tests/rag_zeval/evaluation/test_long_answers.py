@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from judge_by_prompt import CheckerStub
 from scripted_backend import ScriptedBackend
 
 from rag_zeval.cases.case import Case, CaseSet
@@ -39,10 +40,12 @@ CASES = [
 def judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Row]]:
     """The rows of these cases by id, of a judge with this card; the same call resumes."""
 
-    def judge(script: Any = mock_reply, card: Any = CARD, cases: Any = CASES) -> dict[str, Row]:
+    def judge(
+        script: Any = mock_reply, card: Any = CARD, cases: Any = CASES, scorers: Any = ("rag_zeval",)
+    ) -> dict[str, Row]:
         backend = ScriptedBackend(script, card=card)
         monkeypatch.setattr("rag_zeval.evaluation.metrics.open_backend", lambda *_, **__: backend)
-        run = EvaluationRun(CaseSet(cases), {"short", "long"}, ["rag_zeval"], ["reference"], Judges("scripted"))
+        run = EvaluationRun(CaseSet(cases), {"short", "long"}, scorers, ["reference"], Judges("scripted"))
         with score(run, tmp_path / "o", None, Spending()):
             pass
         judge.calls = backend.calls  # type: ignore[attr-defined]
@@ -66,6 +69,20 @@ def test_a_long_answer_has_one_score_and_all_its_claims_and_its_row_says_how(
     assert shown["cost"].startswith("answers judged in 5 windows · calls: 5")
     judge()
     assert judge.calls == 0
+
+
+def test_the_claims_of_an_answer_are_checked_if_another_could_not_be_read(
+    judge: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reads_no_fact_0(request: Request) -> Reply | str:
+        return "sorry" if FACTS[0] in request.messages[0]["content"] else mock_reply(request)
+
+    checker = CheckerStub(lambda premise, claim: float(claim in premise))
+    monkeypatch.setattr("rag_zeval.evaluation.run.open_checker", lambda *_: checker)
+    judge(reads_no_fact_0, cases=CASES[1:], scorers=["rag_zeval", "checked_claims"])
+    found = {(one.metric, one.system): one.score for one in read_judged(tmp_path / "o")}
+    for metric in ("rag_zeval", "checked_claims"):
+        assert [found[metric, system] for system in "abc"] == [None, None, 1.0]
 
 
 def test_rows_that_were_judged_without_a_limit_are_kept(judge: Any) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from judge_by_prompt import CheckerStub
 
 from rag_zeval import evaluate
 from rag_zeval.cases.case import Case, CaseSet, edited
@@ -295,6 +296,47 @@ def test_another_input_is_noticed(judge: Any, changed: Case) -> None:
     judge([case("x", BOTH, "", unanswered={"b": SLOW})], ["rouge_l"])
     with pytest.raises(InputError, match=r"row 'x\|rouge_l@contexts' was made with a different input_sha256"):
         judge([changed], ["rouge_l"])
+
+
+@pytest.mark.parametrize(("first", "then"), [("old", "old new"), ("old new", "old"), ("old new", "new")])
+def test_a_file_of_other_inputs_gets_no_score_twice(
+    run: Run, literal_judge: Any, answers: Path, first: str, then: str
+) -> None:
+    for name in ("old", "new"):
+        (answers.parent / f"{name}.jsonl").write_text(answers.read_text().replace("Ann has", f"{name} has", 1))
+    words = ["--model", literal_judge.spec(), "--out", "o"]
+    assert run("evaluate", *(f"{name}.jsonl" for name in first.split()), *words).returncode == 0
+    asked, kept = len(literal_judge.requests), (answers.parent / "o").read_bytes()
+    refused = run("evaluate", *(f"{name}.jsonl" for name in then.split()), *words)
+    told = "scores an answer of this run, but its run had other input files; choose another --out"
+    assert refused.returncode == 2 and told in refused.stderr
+    assert (len(literal_judge.requests), (answers.parent / "o").read_bytes()) == (asked, kept)
+
+
+def test_checked_claims_follow_the_judge_and_keep_to_their_checker(
+    judge: Any, literal_judge: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def checked_by(identity: str) -> None:
+        checker = CheckerStub(lambda premise, claim: float(claim.rstrip(".") in premise))
+        checker.identity = identity
+        monkeypatch.setattr("rag_zeval.evaluation.run.open_checker", lambda *_: checker)
+
+    checked_by("one")
+    cases, scorers, metric = [case("x", BOTH), case("y", BOTH)], ["rag_zeval", "checked_claims"], "checked_claims"
+    literal_judge.replies = "I cannot judge this."
+    assert judge(cases[:1], scorers)[f"{metric}@contexts", "x"]["scores"] == [None]
+    literal_judge.replies = literal_reply
+    for now in (cases[:1], cases):  # resumed, also with more cases
+        rows = judge(now, scorers)
+        assert [rows[f"{metric}@contexts", one.id]["scores"] for one in now] == [[0.5]] * len(now)
+    asked = len(literal_judge.requests)
+    checked_by("another")
+    with pytest.raises(InputError, match=r"row '.\|checked_claims@contexts' was made with a different claim checker"):
+        judge([*cases, case("z", BOTH)], scorers)
+    monkeypatch.undo()
+    with pytest.raises(InputError, match="None: no model in this folder"):
+        judge([*cases, case("z", BOTH)], scorers)
+    assert len(literal_judge.requests) == asked  # before anything is paid
 
 
 def test_a_row_keeps_what_its_score_was_made_from_by_name(judge: Any, tmp_path: Path) -> None:
