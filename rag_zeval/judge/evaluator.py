@@ -166,7 +166,7 @@ class Evaluator:
             except FormatError as error:
                 status = f"failed: {EMPTY if is_empty(reply.text) else f'format: {one_line(str(error))}'}"
             if reply.status == "truncated" and trajectory is None:
-                status = f"failed: reply cut off at {reply.completion_tokens} tokens"
+                status = f"failed: {reply.cut_off}"
         if trajectory is not None:
             scores = support_scores(trajectory)
         return Evaluation(

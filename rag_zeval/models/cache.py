@@ -62,7 +62,7 @@ class ReplyCache:
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
-        self._under_way: dict[str, asyncio.Task[Reply]] = {}  # by key
+        self._under_way: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Task[Reply]] = {}  # by loop and key
         self._unstored: dict[str, str] = {}  # entries by key, while another program locks the file
         self._using = threading.RLock()
         self._told = self._failed = self._unreadable = False
@@ -95,12 +95,17 @@ class ReplyCache:
     async def reply(self, key: str, ask: Callable[[], Coroutine[Any, Any, Reply]]) -> Reply:
         """Return the stored reply. If there is none, return the result of `await ask()` and store it.
 
-        Concurrent calls with equal keys share one `ask`; the others get the same reply with 0 calls.
+        Concurrent calls with equal keys in one event loop share one `ask`; the others get the same reply with 0 calls.
+        If the call that asks is cancelled, one of the others asks instead.
         """
         if (stored := await self.get(key)) is not None:
             return stored
-        if (under_way := self._under_way.get(key)) is not None:
-            shared = await asyncio.shield(under_way)
+        here = asyncio.get_running_loop(), key
+        while (under_way := self._under_way.get(here)) is not None:
+            await asyncio.wait([under_way])
+            if under_way.cancelled():
+                continue
+            shared = under_way.result()
             return dataclasses.replace(shared, calls=0, retries=0, seconds=0.0, cached=shared.status == "ok")
 
         async def ask_and_store() -> Reply:
@@ -108,11 +113,11 @@ class ReplyCache:
             self.put(key, reply)
             return reply
 
-        self._under_way[key] = asyncio.ensure_future(ask_and_store())
+        self._under_way[here] = asyncio.ensure_future(ask_and_store())
         try:
-            return await self._under_way[key]
+            return await self._under_way[here]
         finally:
-            del self._under_way[key]
+            del self._under_way[here]
 
     async def get(self, key: str) -> Reply | None:
         """Return the stored reply or None. It is marked as cached, with 0 calls and the tokens that it once cost."""

@@ -107,6 +107,10 @@ class Endpoint:
         except Exception as error:
             raise InputError(f"cannot reach {self.url}: {one_line(scrub(self._connection_reason(error)))}") from None
         else:
+            if status == 401 and read_key(self._key_env) is None:
+                raise InputError(
+                    f"{self.url} needs an API key (HTTP 401); environment variable {self._key_env} is not set"
+                )
             if status == 401:
                 raise InputError(f"{self.url} refuses the API key in {self._key_env} (HTTP 401); check the key")
 
@@ -124,7 +128,12 @@ class Endpoint:
         if session is None or session.loop is not asyncio.get_running_loop():
             session = self._here.session = self._open_session()
         if session.probe is not None:
-            await asyncio.shield(session.probe)
+            try:
+                await asyncio.shield(session.probe)
+            except InputError:
+                if self._here.session is session:
+                    self._here.session = None  # the next request checks again: the server may be there by then
+                raise
             self._reached = True
         async with session.places:
             return await self._send(session.client, path, body, read, mend)

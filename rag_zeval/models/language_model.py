@@ -69,6 +69,11 @@ class Reply:
     paid_tokens: tuple[int, int] | None = None
     bounded: int = 0
 
+    @property
+    def cut_off(self) -> str:
+        """What to say of a truncated reply that cannot be used."""
+        return "reply cut off" + ("" if self.completion_tokens is None else f" at {self.completion_tokens} tokens")
+
 
 class Model(Protocol):
     """A model that replies with text or with vectors.

@@ -111,7 +111,8 @@ def open_backend(
         from rag_zeval.models.vllm_local import VLLMBackend
 
         return VLLMBackend(on_gpus[1], int(on_gpus[2] or 1))
-    if not Path(str(folder_of(spec))).is_dir():
+    folder = folder_of(spec)
+    if not folder or not Path(folder).is_dir():
         raise InputError(f"model '{spec}': no such folder; name a model as {SPECS}")
     from rag_zeval.models.transformers_local import TransformersBackend
 
@@ -127,7 +128,8 @@ def open_embedder(spec: str, **calls: Any) -> Embedder:
         from rag_zeval.models.embeddings import OpenAIEmbedder
 
         return OpenAIEmbedder(*endpoint, **calls)
-    if not Path(split_dtype(spec)[0]).is_dir():
+    folder = split_dtype(spec)[0]
+    if not folder or not Path(folder).is_dir():
         raise InputError(f"embeddings '{spec}': no such folder; name a model as {EMBEDDER_SPECS}")
     from rag_zeval.models.embeddings import LocalEmbedder
 

@@ -69,7 +69,9 @@ def speedup(folder: str) -> float | None:
     if not isinstance(hidden, int) or hidden < SMALLEST:
         return None
     inner = config.get("intermediate_size")
-    return _measured(min(hidden, WIDEST), min(inner if isinstance(inner, int) else 4 * hidden, WIDEST))
+    if type(inner) is not int or inner < 1:
+        inner = 4 * hidden
+    return _measured(min(hidden, WIDEST), min(inner, WIDEST))
 
 
 @cache

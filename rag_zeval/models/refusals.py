@@ -20,13 +20,15 @@ NAMED = {
     "response_format": re.compile(r"(?i)response[ _]format|json[ _]schema"),
     **{name: re.compile(rf"\b{name}\b") for name in (*TOKEN_LIMITS, "top_p", "seed", "temperature")},
 }
-# Messages of OpenAI, OpenRouter, vLLM and SGLang (window, prompt), and of OpenAI, Groq and DeepSeek (longest reply).
-WINDOW = re.compile(r"context length (?:is |of |\()(?:only )?(\d{1,9})|max_model_len=\D{0,20}(\d{1,9})")
+_COUNT = r"(\d{1,3}(?:,\d{3}){1,2}(?!\d)|\d{1,9})"  # such as 8192 or 8,192
+# Messages of OpenAI, OpenRouter, vLLM and SGLang (window, prompt), and of OpenAI, Groq, DeepSeek and Anthropic (longest
+# reply).
+WINDOW = re.compile(rf"context length (?:is |of |\()(?:only )?{_COUNT}|max_model_len=\D{{0,20}}{_COUNT}")
 PROMPT = re.compile(
-    r"(\d{1,9}) (?:in the messages|in your prompt|of text input|input tokens|tokens from the input)"
-    r"|resulted in (\d{1,9}) tokens|input \((\d{1,9}) tokens"
+    rf"{_COUNT} (?:in the messages|in your prompt|of text input|input tokens|tokens from the input)"
+    rf"|resulted in {_COUNT} tokens|input \({_COUNT} tokens"
 )
-LONGEST = re.compile(r"(?:at most|<=|less than or equal to|\[1,) ?`?(\d{1,9})")
+LONGEST = re.compile(rf"(?:at most|<=|less than or equal to|\[1,|tokens: \d{{1,9}} >) ?`?{_COUNT}")
 
 
 class Refusals:
@@ -136,7 +138,7 @@ def _consequence(name: str, body: Body) -> str:
 
 def _number(pattern: re.Pattern[str], text: str) -> int | None:
     found = pattern.search(text)
-    return None if found is None else int(next(filter(None, found.groups())))
+    return None if found is None else int(next(filter(None, found.groups())).replace(",", ""))
 
 
 def in_an_object(response_format: Body) -> Body | None:

@@ -52,4 +52,4 @@ def card_of(spec: str | None) -> Mapping[str, Any]:
 
 def _folder(spec: str | None) -> str | None:
     folder = None if spec is None else folder_of(spec)
-    return folder if folder is not None and Path(folder).is_dir() else None
+    return folder if folder and Path(folder).is_dir() else None

@@ -67,7 +67,7 @@ class Judge:
         try:
             return read_json(reply.text or "", read, _asked(prompt, inputs), cut=cut)
         except Unreadable as error:
-            raise Failed(_cut_off(reply) if cut else _unread(prompt, reply, error)) from error
+            raise Failed(reply.cut_off if cut else _unread(prompt, reply, error)) from error
 
     async def ask_text(
         self,
@@ -85,7 +85,7 @@ class Judge:
         """
         reply = await self._reply(prompt, temperature, 0, inputs)
         if reply.status == "truncated":
-            raise Failed(_cut_off(reply))
+            raise Failed(reply.cut_off)
         try:
             return read_text(reply.text or "", read, _asked(prompt, inputs), spelled)
         except Unreadable as error:
@@ -124,10 +124,6 @@ class Judge:
 
 def _asked(prompt: Prompt, inputs: Mapping[str, Any]) -> Asked:
     return Asked(prompt.template, json.loads(inputs_json(inputs)))  # as the judge was shown them
-
-
-def _cut_off(reply: Reply) -> str:
-    return f"reply cut off at {reply.completion_tokens} tokens"
 
 
 def _unread(prompt: Prompt, reply: Reply, error: Unreadable) -> str:

@@ -69,9 +69,10 @@ def test_a_cut_reply_gives_a_score_only_if_it_was_complete() -> None:
         (f"Let me see. Perhaps:\n{whole}{rest}", [None, None]),  # the opening tag of thoughts may stand in the prompt
         (f"<think>Perhaps:\n{whole}{rest}", [None, None]),
     ):
-        found = Evaluator(ScriptedBackend([Reply(text, "truncated", 5, 99)])).evaluate("q", "r", ["a", "b"])
-        assert found.scores == scores
-        assert found.status == ("repaired" if scores[0] else "failed: reply cut off at 99 tokens")
+        for tokens, where in ((99, " at 99 tokens"), (None, "")):
+            found = Evaluator(ScriptedBackend([Reply(text, "truncated", 5, tokens)])).evaluate("q", "r", ["a", "b"])
+            assert found.scores == scores
+            assert found.status == ("repaired" if scores[0] else f"failed: reply cut off{where}")
 
 
 @given(

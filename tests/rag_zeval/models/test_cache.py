@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,33 @@ def test_a_failure_that_others_waited_for_is_theirs_and_not_from_the_cache(tmp_p
         (2, False, "failed: HTTP 500"),
         (0, False, "failed: HTTP 500"),
     ]
+
+
+def test_a_call_that_is_cancelled_takes_no_reply_from_the_others(tmp_path: Path) -> None:
+    model = ScriptedBackend(["yes"])
+    cached = CachedBackend(model, ReplyCache(tmp_path / "replies.sqlite"))
+    answering = asyncio.Event()
+
+    class Slow(ScriptedBackend):
+        async def complete(self, request: Request) -> Reply:
+            await answering.wait()
+            return await model.complete(request)
+
+    cached.backend = Slow([])
+
+    async def first_is_cancelled() -> list[Any]:
+        calls = [asyncio.create_task(cached.complete(ask("a"))) for _ in range(4)]
+        await asyncio.sleep(0.01)
+        calls[0].cancel()
+        calls[2].cancel()
+        await asyncio.sleep(0.01)
+        answering.set()
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    first, second, third, fourth = asyncio.run(first_is_cancelled())
+    assert isinstance(first, asyncio.CancelledError) and isinstance(third, asyncio.CancelledError)
+    assert (second.text, second.calls) == ("yes", 1) and (fourth.text, fourth.calls) == ("yes", 0)
+    assert model.calls == 1
 
 
 WRITER = """
@@ -340,3 +368,17 @@ def test_a_cache_serves_any_thread(tmp_path: Path) -> None:
         return [reply.text for _, reply in as_finished(cached.complete, [ask("a"), ask("a")], 1)]
 
     assert asyncio.run(notebook()) == ["x", "x"]
+
+
+def test_threads_that_ask_the_same_at_once_all_get_a_reply(tmp_path: Path) -> None:
+    together = threading.Barrier(3)
+
+    class Slow(ScriptedBackend):
+        async def complete(self, request: Request) -> Reply:
+            await asyncio.to_thread(together.wait, 10)
+            return await super().complete(request)
+
+    cached = CachedBackend(Slow(lambda _: "x"), ReplyCache(tmp_path / "replies.sqlite"))
+    with ThreadPoolExecutor(3) as threads:
+        replies = threads.map(lambda _: asyncio.run(asyncio.wait_for(cached.complete(ask("a")), 20)).text, range(3))
+        assert list(replies) == ["x"] * 3

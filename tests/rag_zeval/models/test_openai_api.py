@@ -327,12 +327,29 @@ def test_a_server_without_a_model_list_works(endpoint: Any, status: int) -> None
     assert ask(endpoint)[0].status == "ok"
 
 
+def test_a_server_that_comes_later_is_found(endpoint: Any) -> None:
+    """A program that runs for long may start before its judge."""
+
+    async def ask_twice() -> str:
+        backend = open_backend(endpoint.spec())
+        endpoint.models_status = 401
+        for reply in await asyncio.gather(*map(backend.complete, [request()] * 3), return_exceptions=True):
+            assert isinstance(reply, InputError)
+        endpoint.models_status = 200
+        return (await backend.complete(request())).status
+
+    assert asyncio.run(ask_twice()) == "ok"
+
+
 def test_a_refused_key_is_one_line_and_does_not_show_it(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUDGE_KEY", "sk-secret")
     endpoint.models_status = 401
     with pytest.raises(InputError, match="refuses the API key in JUDGE_KEY") as error:
         ask(endpoint, api_key_env="JUDGE_KEY")
     assert "sk-secret" not in str(error.value)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(InputError, match=r"needs an API key .* OPENAI_API_KEY is not set"):
+        ask(endpoint)
 
 
 def test_the_key_comes_from_the_named_variable_and_is_not_kept(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from rag_zeval.errors import InputError
 from rag_zeval.models import precision
 from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.language_model import Request, Sampling
 from rag_zeval.models.nli import open_checker
 from rag_zeval.models.open import folder_of, open_backend, open_embedder
 from rag_zeval.models.precision import choose_dtype, of_precision, speedup
+from rag_zeval.models.window import open_window
 
 torch = pytest.importorskip("torch")
 
@@ -61,6 +63,14 @@ def test_small_and_unknown_models_stay_in_float32(tmp_path: Path, capsys: pytest
     assert choose_dtype(str(tmp_path))[1] == "float32" and capsys.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize("inner", [-1, 0, True, "300", None])
+def test_an_inner_size_that_no_layer_has_is_not_measured(
+    inner: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(precision, "_measured", lambda *size: size)
+    assert speedup(write_config(tmp_path, hidden_size=256, intermediate_size=inner)) == (256, 1024)
+
+
 def test_a_size_is_measured_once_and_in_little_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So two models of a size in one process are never computed in different precisions."""
     precision._measured.cache_clear()
@@ -93,6 +103,16 @@ def test_vectors_and_checkers_name_their_dtype(tiny_model: str, write_nli: Calla
         values = [checker.score([("the cat sat on a mat", "the dog sat")])[0] for checker in checkers]
         assert checkers[1].identity == f"{checkers[0].identity} bfloat16"
         assert values[0] != values[1] and values[1] == pytest.approx(values[0], abs=0.02)
+
+
+@pytest.mark.parametrize("spec", ["", "transformers:", "@float32", "transformers:@bfloat16"])
+def test_no_name_is_not_the_folder_that_we_are_in(spec: str, tiny_model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after `--model "$MODEL"` with a variable that is not set."""
+    monkeypatch.chdir(tiny_model)
+    assert open_window(spec) is None
+    for opened in (open_backend, open_embedder):
+        with pytest.raises(InputError, match=f"'{spec}': no such folder; name a model as "):
+            opened(spec)
 
 
 def test_a_folder_is_found_behind_a_dtype() -> None:

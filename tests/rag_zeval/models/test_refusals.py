@@ -244,7 +244,7 @@ LIST: Body = {"type": "json_schema", "json_schema": {"name": "reply", "schema": 
             {"error": {"message": "`temperature` and `top_p` cannot both be specified for this model."}},
             {"top_p": None},
         ),
-        # Mistral's; Gemini's list; DeepSeek's; Groq's; Moonshot's; LM Studio's error that is a text
+        # Mistral's; Gemini's list; DeepSeek's; Groq's; Anthropic's; a gateway's; Moonshot's; LM Studio's: a text
         (
             {"object": "error", "message": {"detail": [{"type": "extra_forbidden", "loc": ["body", "seed"]}]}},
             {"seed": None},
@@ -252,6 +252,11 @@ LIST: Body = {"type": "json_schema", "json_schema": {"name": "reply", "schema": 
         ([{"error": {"code": 400, "message": 'Unknown name "seed": Cannot find field.'}}], {"seed": None}),
         (error("Invalid max_tokens value, the valid range of max_tokens is [1, 4096]", None, ""), {"max_tokens": 4096}),
         (error("`max_tokens` must be less than or equal to `4096`", "max_tokens", ""), {"max_tokens": 4096}),
+        (
+            error("max_tokens: 8192 > 4096, which is the maximum allowed number of output tokens", None, None),
+            {"max_tokens": 4096},
+        ),
+        (error("max_tokens: at most 4,096 tokens can be written", None, ""), {"max_tokens": 4096}),
         (error("invalid temperature: only 1 is allowed for this model", None, ""), {"temperature": None}),
         (error("This model does not support response format `json_schema`", None, None), {"response_format": dict}),
         ({"error": "'response_format.type' must be 'text'"}, {"response_format": dict}),
@@ -260,6 +265,11 @@ LIST: Body = {"type": "json_schema", "json_schema": {"name": "reply", "schema": 
             error("This model's maximum context length is 4097 tokens. However, you requested 9092 tokens (900 in the "
                   "messages, 8192 in the completion).", "messages", "context_length_exceeded"),
             {"max_tokens": 3197},
+        ),
+        (  # as gateways write numbers
+            error("This model's maximum context length is 16,384 tokens. However, you requested 20,000 tokens (11,808 "
+                  "in the messages, 8,192 in the completion).", None, None),
+            {"max_tokens": 4576},
         ),
         (
             error("This endpoint's maximum context length is 4096 tokens. However, you requested about 9092 tokens "
