@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from rag_zeval.errors import InputError
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import texts_of
 from rag_zeval.judge.schema import AtomicClaim, CandidateEvaluation
@@ -95,14 +96,20 @@ class CheckedClaims(Scorer):
         claims = json.dumps({id_: _claims(parts) for id_, parts in self._judged.items()}, sort_keys=True)
         self.identity = f"{checker.identity} claims {hashlib.sha256(claims.encode()).hexdigest()} of {judge}"
 
+    def left_out(self, example: Example) -> tuple[str | None, ...]:
+        """Also leave out each answer about which the judge's reply could not be read, as `InWindows` may give it."""
+        parts, reasons = self._judged[example.id], self.lacking(example)
+        if all(reasons):
+            return reasons
+        trajectory = parts.get("trajectory") or [None] * len(reasons)
+        if len(trajectory) != len(reasons):
+            raise InputError(f"row {example.id!r}: its trajectory has {len(trajectory)} answers, not {len(reasons)}")
+        unread = f"failed: no claims to check: {parts['status'].removeprefix('failed: ')}"
+        return tuple(why or (None if one else unread) for why, one in zip(reasons, trajectory, strict=True))
+
     def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
         for example in examples:
-            parts = self._judged[example.id]
-            claims = _claims(parts)
-            if claims is None:
-                reason = f"failed: no claims to check: {parts['status'].removeprefix('failed: ')}"
-                yield Scored(example.id, (Score(None, reason),) * len(example.answers))
-                continue
+            claims = _claims(self._judged[example.id]) or []
             found = [self._check(example.reference, one) for one in claims]
             yield Scored(
                 example.id, tuple(score for score, _ in found), {"answers": [{"support": s} for _, s in found]}
@@ -123,7 +130,7 @@ class CheckedClaims(Scorer):
 
 
 def _claims(parts: Mapping[str, Any]) -> list[list[str]] | None:
-    """Return the claims of each answer that the judge was shown; None without a trajectory."""
+    """Return the claims of each answer about which the judge's reply was read; None without a trajectory."""
     trajectory = parts.get("trajectory")
     return trajectory and [[claim["claim"] for claim in one["atomic_claims"]] for one in trajectory if one]
 

@@ -211,7 +211,7 @@ class Scorer(ABC):
 
         def judgeable() -> Iterator[Example]:
             for example in examples:
-                reasons, shown = self.lacking(example), self.shown(example)
+                reasons, shown = self.left_out(example), self.shown(example)
                 if shown is None:
                     without.append(_with_places(Scored(example.id, ()), reasons))
                     continue
@@ -238,9 +238,13 @@ class Scorer(ABC):
         """Return for each answer why it cannot be judged, such as "failed: no ground truth"; None if it can."""
         return lacking(example, self.needs)
 
+    def left_out(self, example: Example) -> tuple[str | None, ...]:
+        """Return for each answer why it is not judged: what it lacks, or a reason of the scorer's own; else None."""
+        return self.lacking(example)
+
     def shown(self, example: Example) -> Example | None:
         """Return the example with only the answers that can be judged; None if there are none."""
-        reasons = self.lacking(example)
+        reasons = self.left_out(example)
         there = tuple(answer for answer, reason in zip(example.answers, reasons, strict=True) if not reason)
         if not there:
             return None

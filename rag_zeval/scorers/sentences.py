@@ -30,11 +30,16 @@ _CJK_END = re.compile(r"[。！？][。！？」』”’）]*")  # no space fol
 
 def sentences_of(text: str) -> list[str]:
     """Return the sentences in order, without the marks of a numbered list ("2." before its item)."""
+    found = _with_marks(text)
+    return [one for one in found[:-1] if not _LIST_MARK.fullmatch(one)] + found[-1:]  # a number at the end is kept
+
+
+def _with_marks(text: str) -> list[str]:
+    """Return the sentences in order. A number such as "2." may be one: the mark of a list, or an answer."""
     text = text.strip()
     spans = _tokenizer().span_tokenize(_NO_END.sub(lambda kept: kept[0].replace(".", "_"), text))
     parts = (part.strip() for start, end in spans for part in _PART.findall(text[start:end]))
-    found = [part for part in parts if part]
-    return [one for one in found[:-1] if not _LIST_MARK.fullmatch(one)] + found[-1:]  # a number at the end is kept
+    return [part for part in parts if part]
 
 
 def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
@@ -52,7 +57,7 @@ def pieces(document: str, fits: Callable[[str], bool]) -> list[str]:
     """
     if fits(document):
         return [document]
-    sentences = sentences_of(document) or [document]
+    sentences = _with_marks(document) or [document]
     found, start = [], 0
     while start < len(sentences):
         end, last = start + 1, len(sentences)

@@ -88,8 +88,12 @@ class InPieces(Scorer):
 
     def _cut(self, example: Example) -> list[Example]:
         cut = pieces(example.reference, lambda piece: self._fits(replace(example, reference=piece)))
+        of_contexts = len(cut) > 1 and example.reference_kind == "contexts"  # the chunks are the same text
         return [
-            replace(example, id=f"{example.id}#{at}", reference=piece, chunks=(piece,)) for at, piece in enumerate(cut)
+            replace(
+                example, id=f"{example.id}#{at}", reference=piece, chunks=(piece,) if of_contexts else example.chunks
+            )
+            for at, piece in enumerate(cut)
         ]
 
 

@@ -96,7 +96,7 @@ def answer_sentences(answer: str) -> list[str]:
 
 
 # Markdown marks: at the beginning of a line (but not the sign of a number), and ** around words (but not within them).
-_MARKS = re.compile(r"^[ \t]*(?:[*+•-]|#{1,6})[ \t]+(?!\d)|(?<!\w)\*\*(?=\S)(.+?)(?<=\S)\*\*(?!\w)", re.MULTILINE)
+_MARKS = re.compile(r"^[ \t]*(?:[*+•-]|#{1,6})[ \t]+(?![ \t\d])|(?<!\w)\*\*(?=\S)(.+?)(?<=\S)\*\*(?!\w)", re.MULTILINE)
 
 
 def without_marks(answer: str) -> str:
@@ -241,7 +241,7 @@ class _LongExample:
         self._spent.append(scored)
         again = [] if not scored.final or scored.parts.get("trajectory") else self._instead(window)
         if not again:
-            self._read[window] = scored
+            self._read[window] = scored if window.answer is None else _with_claims(scored)
         self._waiting += len(again) - 1
         return again
 
@@ -305,6 +305,23 @@ def _best(by_piece: Sequence[Scored]) -> Scored:
     """Return the first piece of the reference whose reply could not be read, or else the one with the largest score."""
     unread = (scored for scored in by_piece if not scored.parts.get("trajectory"))
     return next(unread, None) or max(by_piece, key=lambda scored: (scored.values[0] is not None, scored.values[0]))
+
+
+def _with_claims(scored: Scored) -> Scored:
+    """Return what was judged in pieces with the best piece that has claims, if another piece has none.
+
+    `InPieces` gives such a window no score. Its claims would then be missing in the score of the answer.
+    """
+    pieces = scored.parts.get("pieces", ())
+    if scored.values[0] is not None or not scored.parts.get("trajectory"):
+        return scored
+    claims = [[claim["is_supported"] for claim in piece["trajectory"][0]["atomic_claims"]] for piece in pieces]
+    if not any(claims):
+        return scored
+    shares = [sum(supported) / len(supported) if supported else -1.0 for supported in claims]
+    best = pieces[shares.index(max(shares))]
+    parts = {**scored.parts, "trajectory": best["trajectory"]}
+    return replace(scored, scores=(Score(max(shares), best["status"]),), parts=parts)
 
 
 def _told(start: int, end: int, by_piece: Sequence[Scored]) -> dict[str, Any]:

@@ -107,9 +107,14 @@ def summarize(rows: Iterable[Row]) -> Summary:
     slices = [_column(*place, answers) for place, answers in sliced.items()]
     several = len({column.slice_tag for column in slices}) > 1
     order = {place: at for at, place in enumerate(whole)}
-    slices.sort(key=lambda c: (order[c.metric, c.system], c.mean is None, c.mean or 0.0))
+    slices.sort(key=lambda c: (order[c.metric, c.system], c.mean is None, _goodness(c.metric, c.mean or 0.0)))
     columns = tuple(_column(*place, None, answers) for place, answers in whole.items())
     return Summary(count, columns, tuple(slices) if several else (), cached, _counts(statuses))
+
+
+def _goodness(metric: str, score: float) -> float:
+    """Return a number that is larger for better scores."""
+    return -score if lower_is_better(metric) else score
 
 
 def columns_of(judged: Iterable[Judged]) -> list[Column]:

@@ -55,11 +55,14 @@ def test_systems_and_metrics_are_columns_and_a_missing_score_is_no_number() -> N
     assert (column([result("a", None)]).mean, column([result("a", None)]).coverage) == (None, 0.0)
 
 
-def test_slices_come_worst_first_and_those_without_a_score_last() -> None:
+@pytest.mark.parametrize("metric", ["m", "ragchecker_hallucination@truth"])  # of the second, less is better
+def test_slices_come_worst_first_and_those_without_a_score_last(metric: str) -> None:
     tags = {"a": "good", "b": "bad", "c": None, "d": "silent"}
     scores = {"a": 0.9, "b": 0.1, "c": 0.5, "d": None}
-    found = summarize([result(case, scores[case], slice_tag=tag) for case, tag in tags.items()]).slices
-    assert [one.slice_tag for one in found] == ["bad", "(none)", "good", "silent"]
+    if metric != "m":
+        scores |= {"a": 0.1, "b": 0.9}
+    rows = [result(case, scores[case], slice_tag=tag, metric=metric) for case, tag in tags.items()]
+    assert [one.slice_tag for one in summarize(rows).slices] == ["bad", "(none)", "good", "silent"]
     assert not summarize([result("a", 1.0), result("b", 1.0)]).slices
 
 

@@ -62,9 +62,9 @@ def trajectory(*answers: list[str]) -> dict[str, Any]:
     return {"trajectory": [{"atomic_claims": one} for one in claims], "status": "ok"}
 
 
-def checked(parts: dict[str, Any], checker: CheckerStub, answers: int = 2) -> Scored:
-    example = Example("x", "q", "A is so. B is so.", ("a",) * answers, truth="never looked at", chunks=("nor this",))
-    judged = {"x": Scored("x", (Score(1.0),) * answers, parts)}
+def checked(parts: dict[str, Any], checker: CheckerStub, answers: tuple[str, ...] = ("a", "a")) -> Scored:
+    example = Example("x", "q", "A is so. B is so.", answers, truth="never looked at", chunks=("nor this",))
+    judged = {"x": Scored("x", (Score(1.0),) * len(answers), parts)}
     (row,) = CheckedClaims(checker, judged, "judge").score([example])
     return row
 
@@ -72,7 +72,7 @@ def checked(parts: dict[str, Any], checker: CheckerStub, answers: int = 2) -> Sc
 def test_the_value_is_the_share_of_the_judges_claims_that_the_checker_supports() -> None:
     levels = {"low": 0.49, "even": 0.5, "high": 1.0}
     checker = CheckerStub(lambda premise, hypothesis: levels[hypothesis])
-    row = checked(trajectory(["low", "even", "high"], ["low"], []), checker, answers=3)
+    row = checked(trajectory(["low", "even", "high"], ["low"], []), checker, ("a",) * 3)
     assert row.scores == (Score(2 / 3), Score(0.0), Score(None, "failed: no claims"))
     assert row.parts == {"answers": [{"support": [0.49, 0.5, 1.0]}, {"support": [0.49]}, {"support": []}]}
     assert {premise for premise, _ in checker.asked} == {"A is so. B is so."}
@@ -92,6 +92,21 @@ def test_what_the_checker_cannot_say_is_missing_with_its_reason() -> None:
 
     row = checked(trajectory(["A is so"], ["B is so"]), CheckerStub(broken))
     assert row.scores == (Score(None, "failed: RuntimeError: out of memory"),) * 2
+
+
+@pytest.mark.parametrize("unread", range(4))
+def test_the_claims_of_an_answer_after_one_that_was_not_read_stay_its_own(unread: int) -> None:
+    """So it is if each answer is judged alone. The third answer is blank, so it has no trajectory either."""
+    of = trajectory(["A is so"], ["C is so"], [], ["B is so", "C is so"]) | {"status": "failed: format: no JSON"}
+    of["trajectory"][2] = None
+    whole = checked(of, CheckerStub(stated), ("a", "a", "", "a"))
+    assert whole.values == (1, 0, None, 0.5)
+    of["trajectory"][unread] = None
+    row = checked(of, CheckerStub(stated), ("a", "a", "", "a"))
+    assert row.values == tuple(None if at == unread else value for at, value in enumerate(whole.values))
+    assert row.scores[2] == Score(None, "failed: no answer")
+    assert unread == 2 or row.scores[unread] == Score(None, "failed: no claims to check: format: no JSON")
+    assert [bool(one) for one in row.parts["answers"]] == [at not in (2, unread) for at in range(4)]
 
 
 def test_other_claims_make_another_row_file() -> None:

@@ -1,10 +1,10 @@
 """Sentences of texts in several languages."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rag_zeval.scorers.sentences import sentences_of
+from rag_zeval.scorers.sentences import pieces, sentences_of
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,10 @@ def test_no_letter_is_lost_and_sentences_stand_in_the_text(text: str) -> None:
     found = sentences_of(text)
     assert [letter for letter in "".join(found) if letter.isalpha()] == [letter for letter in text if letter.isalpha()]
     assert bool(found) == bool(text.strip()) and all(sentence in text for sentence in found)
+
+
+@given(st.text("ab1字م؟。！”» .\n!?", max_size=40), st.integers(0, 9))
+@example("How many? 42. It is small.", 9)  # the number is no mark of a list
+def test_pieces_keep_all_letters_and_digits(text: str, most: int) -> None:
+    found = pieces(text, lambda piece: len(piece) <= most)
+    assert "".join("".join(found).split()) == "".join(text.split())

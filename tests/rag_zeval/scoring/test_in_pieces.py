@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scripted_backend import ScriptedBackend
@@ -20,6 +21,7 @@ SENTENCES = [f"Fact {number} is so." for number in range(9)]
 LONG = Example(
     "x", "", " ".join(SENTENCES), ("Fact 1 is so.", "Fact 8 is so.", "Fact 12 is so."), chunks=("all of it",)
 )
+CHUNKED = replace(LONG, reference_kind="contexts")
 
 
 def at_most(words: int) -> Any:
@@ -49,13 +51,22 @@ class Verbatim(Scorer):
 def test_an_answer_has_the_best_score_of_a_piece_and_nothing_is_lost(words: int) -> None:
     scorer = Verbatim()
     short = replace(LONG, id="y", reference="Fact 1 is so.")
-    found = {row.id: row for row in InPieces(scorer, at_most(words)).score([LONG, short])}
+    found = {row.id: row for row in InPieces(scorer, at_most(words)).score([CHUNKED, short])}
     assert found["x"].values == (1, 1, 0) and found["y"].values == (1, 0, 0)
     pieces = [one for one in scorer.asked if one.id.startswith("x#")]
     assert " ".join(one.reference for one in sorted(pieces, key=lambda one: one.id)) == LONG.reference
-    assert all(len(one.reference.split()) <= words and one.chunks == (one.reference,) for one in pieces)
+    assert all(len(one.reference.split()) <= words for one in pieces)
+    assert all(one.chunks == ((one.reference,) if len(pieces) > 1 else CHUNKED.chunks) for one in pieces)
     assert (found["x"].calls, found["x"].paid_tokens) == (len(pieces), (3 * len(pieces), 2 * len(pieces)))
     assert found["y"].parts == {"of": "Fact 1 is so."}  # as if it had not been wrapped
+
+
+@pytest.mark.parametrize("whole", [LONG, replace(LONG, reference_kind="truth"), replace(CHUNKED, reference="short")])
+def test_contexts_that_are_no_part_of_the_pieces_are_shown_unchanged(whole: Example) -> None:
+    """A criteria file may show a judge both a ground truth and the contexts."""
+    scorer = Verbatim()
+    list(InPieces(scorer, at_most(20)).score([whole]))
+    assert {one.chunks for one in scorer.asked} == {whole.chunks}
 
 
 def test_a_piece_without_a_score_leaves_its_answer_without_one() -> None:

@@ -16,6 +16,7 @@ from rag_zeval.models.language_model import Reply, Request, Sampling
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Scored
 from rag_zeval.scoring.estimate import mock_reply
+from rag_zeval.scoring.in_pieces import InPieces
 from rag_zeval.scoring.in_windows import InWindows, answer_sentences, plan_parts
 
 FACTS = [f"Fact {number} is so." for number in range(20)]
@@ -150,8 +151,11 @@ def test_a_sentence_that_was_not_read_is_asked_about_in_pieces_of_the_reference(
     ("answer", "plain"),
     [
         ("**Two** words, **and: two**.", "Two words, and: two."),
-        ("# Title\n\n* one\n- **two**\n  + three", "Title\n\none\ntwo\nthree"),
-        *[(text, text) for text in ("2 * 3 ** 4, a**b**c and __init__.py - 5", "- 5 degrees", "> 5 mg", "#6 of 9")],
+        ("#  Title\n\n* one\n- **two**\n  + three", "Title\n\none\ntwo\nthree"),
+        *[
+            (text, text)
+            for text in ("2 * 3 ** 4, a**b**c and __init__.py - 5", "- 5 degrees", "-  5 degrees", "> 5 mg", "#6 of 9")
+        ],
     ],
 )
 def test_answers_that_are_judged_alone_are_shown_without_marks(answer: str, plain: str) -> None:
@@ -212,6 +216,16 @@ def test_a_long_reference_and_a_long_answer_are_judged_in_pieces_of_one_by_windo
         asked.identity,
         f"{asked.identity} in pieces in plain windows of 2, then pieces of 150 words",
     } < scorer.identities
+
+
+def test_a_piece_without_claims_about_a_window_does_not_take_those_of_another_piece_out_of_the_score() -> None:
+    def silent_about_fact_7(request: Request) -> str | Reply:
+        is_silent = FACTS[7] in shown(request)[0] and FACTS[0] not in request.messages[0]["content"]
+        return json.dumps([{"id": "A", "atomic_claims": []}]) if is_silent else mock_reply(request)
+
+    pieces = InPieces(rag_zeval(silent_about_fact_7), lambda of: len(of.reference.split()) <= 20)
+    (row,) = InWindows(pieces, 1).score([example([f"{FACTS[1]} {FACTS[7]}"], reference=" ".join(FACTS[:6]))])
+    assert verdicts(row) == [[("Fact 1 is so", True), ("Fact 7 is so", False)]] and row.values == (0.5,)
 
 
 def test_judges_without_a_limit_are_asked_as_before() -> None:
