@@ -48,7 +48,9 @@ def compare_scorers(
     results = BenchResults(group_trials(trials), settings.bootstrap.draws, settings.bootstrap.seed)
     names = {scorer.name: scorer.scorer for scorer in results.scorers}
     first, second, *others = (_find(name, names) for name in (first, second, *(seed or ())))
-    seeds, ours_name = [first, *others], first + (f" and other seeds: {len(others)}" if others else "")
+    seeds = list(dict.fromkeys([first, *others]))  # a seed that is named twice counts once
+    others = seeds[1:]
+    ours_name = first + (f" and other seeds: {len(others)}" if others else "")
     tested, agreeing = {h: TEST_COLUMNS[h] for h in TESTED}, {h: VALUE_COLUMNS[h] for h in AGREEING}
     tables, notes = [], ["The p-values are not corrected for testing several metrics."]
     for benchmark, scorers in results.by_benchmark.items():
@@ -73,11 +75,10 @@ def _speed(scorer: "ScorerTrials") -> str | None:
     """
     rows = [row for trial in scorer.trials for row in trial.scored.values() if row.calls]
     seconds = sum(row.seconds for row in rows)
-    return (
-        f"{scorer.name}: {60 * len(rows) / seconds:.1f} examples a minute, for each process or open request"
-        if seconds
-        else None
-    )
+    if not seconds:
+        return None
+    speed = f"{60 * len(rows) / seconds:.1f} examples a minute, for each process or open request"
+    return f"{scorer.benchmark.name}, {scorer.name}: {speed}"
 
 
 def _find(wanted: str, names: dict[str, str]) -> str:

@@ -3,21 +3,22 @@
 Only the data are loaded, and no model.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from eval_benchmarks.bench_settings import BenchSettings, check_names
 from eval_benchmarks.benchmark import Benchmark
+from eval_benchmarks.both_orders import has_pairs
 from eval_benchmarks.datasets.labelled.description import read_description, set_names
-from eval_benchmarks.datasets.nano_eval import WORLD
 from eval_benchmarks.datasets.registry import find_benchmarks
+from eval_benchmarks.jobs import judge_asking, trials_of, unknown_to_judge
 from eval_benchmarks.originals.packages import ORIGINALS
 from eval_benchmarks.output.table import NONE, Table
 from rag_zeval.budget import Price
 from rag_zeval.models.window import card_of
 from rag_zeval.scorers.bert_score import BertScore
-from rag_zeval.scorers.registry import CHECKER_SCORERS, SCORERS
+from rag_zeval.scorers.registry import CHECKER_SCORERS, JUDGE, SCORERS
 from rag_zeval.scoring.estimate import PlannedCalls, drawn_to_look_at, planned_calls
 from rag_zeval.scoring.opening import Asking
 from rag_zeval.scoring.prices import price_of
@@ -65,8 +66,8 @@ class ExpectedCalls:
 def expected_calls(settings: BenchSettings, benchmarks: Iterable[Benchmark]) -> Iterator[ExpectedCalls]:
     """Yield the expected calls of every benchmark, scorer and model.
 
-    They come by benchmark: first its scorers without a model, then every model with all judged scorers. The scorers of
-    `scorers_left_out` are skipped.
+    They come by benchmark: first its scorers without a model, then every model with all judged scorers. What a run
+    leaves out is skipped: the scorers of `scorers_left_out`, and texts and prompts that a judge does not know.
     """
     judged, lacking = settings.judged_scorers, scorers_left_out(settings)
     for benchmark in benchmarks:
@@ -74,10 +75,12 @@ def expected_calls(settings: BenchSettings, benchmarks: Iterable[Benchmark]) -> 
         for name in dict.fromkeys(settings.scorers):
             if name not in judged and name not in lacking:
                 yield ExpectedCalls(benchmark.name, name, None, rows, trials=1, asked=PlannedCalls(0, 0, 0))
-        trials = 1 if benchmark.world == WORLD else settings.judge.trials
         for model in settings.models:
-            found = _asked_by_each(settings, benchmark, trials, card_of(model))
-            for name in judged:
+            card = card_of(model)
+            names = [name for name in judged if not unknown_to_judge(benchmark, name, card)]
+            found = _asked_by_each(settings, benchmark, names, card)
+            for name in names:
+                trials = trials_of(settings, benchmark, name)
                 yield ExpectedCalls(benchmark.name, name, model, rows, trials, found.get(name))
 
 
@@ -89,17 +92,24 @@ def scorers_left_out(settings: BenchSettings) -> dict[str, str]:
 
 
 def _asked_by_each(
-    settings: BenchSettings, benchmark: Benchmark, trials: int, card: Mapping[str, Any]
+    settings: BenchSettings, benchmark: Benchmark, names: Sequence[str], card: Mapping[str, Any]
 ) -> dict[str, PlannedCalls]:
-    """Estimate, by scorer, what the chosen scorers ask a judge with this card.
+    """Estimate, by scorer, what the scorers of these names ask a judge with this card, in all trials.
 
-    A question that an earlier scorer asks too is not counted again.
+    A question that an earlier scorer asks too is not counted again. Original packages are left out.
     """
-    looked_at = [benchmark.examples[at] for at in drawn_to_look_at(len(benchmark.examples))]
-    asking = Asking(settings.judge.sampling(), settings.judge.variant)
-    known = [name for name in settings.judged_scorers if name not in ORIGINALS]
-    calls = planned_calls([(name, looked_at) for name in known], asking, trials * len(benchmark.examples), card)
-    return dict(zip(known, calls, strict=True))
+    n = len(benchmark.examples)
+    looked_at = [benchmark.examples[at] for at in drawn_to_look_at(n)]
+    found: dict[str, PlannedCalls] = {}
+    if JUDGE in names:
+        orders = 2 if settings.judge.swapped and has_pairs(benchmark) else 1
+        times = orders * trials_of(settings, benchmark, JUDGE)
+        asking = judge_asking(settings, benchmark)
+        found[JUDGE] = next(planned_calls([(JUDGE, looked_at)], asking, times * n, card))
+    others = [name for name in names if name != JUDGE and name not in ORIGINALS]
+    asking = Asking(settings.judge.sampling())
+    calls = planned_calls([(name, looked_at) for name in others], asking, settings.judge.trials * n, card)
+    return found | dict(zip(others, calls, strict=True))
 
 
 def expected_calls_table(settings: BenchSettings, prices: dict[str, Price]) -> tuple[list[Table], list[str]]:
@@ -116,6 +126,13 @@ def expected_calls_table(settings: BenchSettings, prices: dict[str, Price]) -> t
     notes = [f"missing: {one}" for one in missing]
     notes += [
         f"left out: {name}: {key} is not a folder with a model" for name, key in scorers_left_out(settings).items()
+    ]
+    notes += [
+        f"left out: {benchmark.name}, {name} by {model}: {why}"
+        for model in settings.models
+        for benchmark in benchmarks
+        for name in settings.judged_scorers
+        if (why := unknown_to_judge(benchmark, name, card_of(model)))
     ]
     notes.append(
         "tokens are the words and punctuation marks of a rule-based mock judge, so this is a rough estimate; "

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from eval_benchmarks.bench_settings import BenchSettings
 from eval_benchmarks.benchmark import Benchmark
@@ -191,13 +192,11 @@ def _judge_jobs(
     settings: BenchSettings, benchmarks: list[Benchmark], spec: str, backend: Backend, leave_out: LeaveOut
 ) -> Iterator[ScoringJob]:
     """Yield the jobs of RAG-Zeval by one model, or of a ranker if the model is one."""
-    world = backend.card.get("world")
     for benchmark in benchmarks:
-        if world and benchmark.world != world:
-            leave_out(f"{benchmark.name}, {JUDGE} by {spec}: this judge knows only its own world ({world})")
+        if unknown := unknown_to_judge(benchmark, JUDGE, backend.card):
+            leave_out(f"{benchmark.name}, {JUDGE} by {spec}: {unknown}")
             continue
-        greedy = benchmark.world == WORLD  # another trial would be the same
-        for trial in range(1 if greedy else settings.judge.trials):
+        for trial in range(trials_of(settings, benchmark, JUDGE)):
             scorer = judge_scorer(settings, benchmark, backend, trial)
             if benchmark.absolute and isinstance(scorer, SftRanker):
                 leave_out(f"{benchmark.name}, {scorer.name} by {spec}: a ranker does not say what is supported")
@@ -205,19 +204,41 @@ def _judge_jobs(
             yield _job(benchmark, scorer, spec, trial, judge=backend)
 
 
-def judge_scorer(settings: BenchSettings, benchmark: Benchmark, backend: Backend, trial: int = 0) -> Scorer:
-    """Return the scorer that asks this model: RAG-Zeval, or a ranker if the model's card says that it is one.
+def unknown_to_judge(benchmark: Benchmark, name: str, card: Mapping[str, Any]) -> str | None:
+    """Return why a judge with this card cannot be asked by a scorer of that name. None if it can be.
 
-    Benchmarks of the nano world are judged greedily.
+    A judge of a generated world knows RAG-Zeval's prompt and the texts of its world, and nothing else.
     """
-    variant, sampling = settings.judge.variant, settings.judge.sampling(trial)
+    world = card.get("world")
+    if world and name != JUDGE:
+        return "this judge knows only its own prompt"
+    return f"this judge knows only its own world ({world})" if world and benchmark.world != world else None
+
+
+def trials_of(settings: BenchSettings, benchmark: Benchmark, name: str) -> int:
+    """Return how many trials a judged scorer runs: one if another trial would be the same.
+
+    RAG-Zeval decodes greedily in the nano world, and an original package that compares embeddings samples nothing.
+    """
+    greedy = name == JUDGE and benchmark.world == WORLD
+    return 1 if greedy or (name in ORIGINALS and ORIGINALS[name].embeds) else settings.judge.trials
+
+
+def judge_asking(settings: BenchSettings, benchmark: Benchmark, trial: int = 0) -> Asking:
+    """Return how RAG-Zeval asks a judge in a trial. Benchmarks of the nano world are judged greedily."""
+    judge, nano = settings.judge, settings.nano_eval
+    asking = Asking(judge.sampling(trial), judge.variant, structured=judge.structured, patterns=judge.patterns)
     if benchmark.world == WORLD:
-        variant = settings.nano_eval.variant
-        sampling = Sampling(temperature=0.0, top_p=1.0, max_tokens=settings.nano_eval.max_tokens, seed=0)
-    if variant is None and backend.card.get("variant") == RANKING.name:
-        return SftRanker(backend, sampling)
-    judge = settings.judge
-    asking = Asking(sampling=sampling, variant=variant, structured=judge.structured, patterns=judge.patterns)
+        greedy = Sampling(temperature=0.0, top_p=1.0, max_tokens=nano.max_tokens, seed=0)
+        return replace(asking, variant=nano.variant, sampling=greedy)
+    return asking
+
+
+def judge_scorer(settings: BenchSettings, benchmark: Benchmark, backend: Backend, trial: int = 0) -> Scorer:
+    """Return the scorer that asks this model: RAG-Zeval, or a ranker if the model's card says that it is one."""
+    asking = judge_asking(settings, benchmark, trial)
+    if asking.variant is None and backend.card.get("variant") == RANKING.name:
+        return SftRanker(backend, asking.sampling)
     return open_scorer(JUDGE, Models(judge=backend), asking)
 
 
@@ -238,10 +259,10 @@ def _measure_jobs(
     for benchmark, measure in fitting:
         if bool(measure.prompts) != bool(judge):
             continue
-        if judge and judge.card.get("world"):
-            leave_out(f"{benchmark.name}, {measure.name} by {model}: this judge knows only its own prompt")
+        if judge and (unknown := unknown_to_judge(benchmark, measure.name, judge.card)):
+            leave_out(f"{benchmark.name}, {measure.name} by {model}: {unknown}")
             continue
-        for trial in range(settings.judge.trials if judge else 1):
+        for trial in range(trials_of(settings, benchmark, measure.name) if judge else 1):
             asking = Asking(sampling=settings.judge.sampling(trial), timeout=timeout)
             scorer = open_scorer(measure.name, models, asking)
             embedder = models.embedder if measure.embeds else None
@@ -264,8 +285,7 @@ def _original_jobs(
         cache = Path(settings.out_dir) / ORIGINAL_REPLIES
         for benchmark in benchmarks:
             if _has_what_it_needs(benchmark, original, leave_out):
-                # with an embedding model, another trial would be the same
-                for trial in range(1 if original.embeds else settings.judge.trials):
+                for trial in range(trials_of(settings, benchmark, name)):
                     scorer = OriginalScorer(name, backend, embedder, cache, settings.judge.timeout, trial)
                     yield ScoringJob(benchmark, scorer, spec, trial)
 

@@ -23,9 +23,11 @@ from rag_zeval.files import (
     FieldTypes,
     Maybe,
     Row,
+    check_fields,
     check_object,
     first_difference,
     iter_unique,
+    locate,
     parse_row,
     read_json,
     write_bytes,
@@ -56,6 +58,7 @@ ROW: FieldTypes = {  # of `responses.jsonl`
     "status": str, "question": str, "passage": str, "gold_answers": Maybe([str]), "responses": [RESPONSE],
 }  # fmt: skip
 KEPT = ("alpha", "text", "n_tokens", "finished")
+ANSWERS: FieldTypes = {"id": str, "responses": [{key: RESPONSE[key] for key in KEPT}]}  # a row of an answer set
 
 
 def provenance(config: Mapping[str, Any], made_with: Mapping[str, Any]) -> Row:
@@ -73,14 +76,19 @@ def read_answers(path: str | Path, made_with: Row) -> dict[str, list[Row]]:
 
     try:
         table = pyarrow.parquet.read_table(path)
-        before = OLDER | parse_row((table.schema.metadata or {})[MADE_WITH])
+        described = (table.schema.metadata or {})[MADE_WITH]
         rows = table.select(["id", "responses"]).to_pylist()
-    except (OSError, pyarrow.ArrowException) as error:
+    except (OSError, pyarrow.ArrowException, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read as Parquet: {str(error).splitlines()[0]}") from error
     except KeyError as error:
         raise InputError(f"{path}: is not an answer set: {error.args[0]!r} is missing") from error
+    with locate(path):
+        before = OLDER | parse_row(described)
     if key := first_difference(before, made_with):
         raise InputError(f"{path}: its answers were made with {key}={before.get(key)}, not {made_with.get(key)}")
+    for number, row in enumerate(rows, 1):
+        with locate(f"{path}: row {number}"):
+            check_fields(row, ANSWERS)
     return {row["id"]: [{**response, "true_support": None} for response in row["responses"]] for row in rows}
 
 
@@ -88,7 +96,7 @@ def write_answers(path: str | Path, runs: Sequence[str | Path]) -> int:
     """Write the answers of finished runs to a file, and return the number of questions.
 
     Raises InputError if a run is not finished, has shortened answers (`max_sentences`), or is of the nano world. The
-    same if its model, prompt or settings differ from those of the first run.
+    same if its model, prompt or settings differ from those of the first run, or if no question was answered.
     """
     import pyarrow
     import pyarrow.parquet
@@ -114,6 +122,8 @@ def write_answers(path: str | Path, runs: Sequence[str | Path]) -> int:
                     for response in row["responses"]
                 ]
                 rows[row["id"]] = {"id": without_surrogates(row["id"]), "responses": responses}
+    if not rows:
+        raise InputError(f"{', '.join(map(str, runs))}: no question was answered, so there is nothing to keep")
     table = pyarrow.Table.from_pylist(list(rows.values()))
     content = pyarrow.BufferOutputStream()
     described = table.replace_schema_metadata({MADE_WITH: json.dumps(made_with)})

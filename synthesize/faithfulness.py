@@ -51,7 +51,7 @@ def measure_faithfulness(rows: Sequence[Row], embeddings: str | None = None) -> 
     - `by_alpha`: the mean at each `alpha`, largest alpha first.
     - `pairs`: for each two `alphas`, the share of questions whose answer at the larger alpha has the `higher` value,
       and the share with equal values (`tied`).
-    - `ordered`: the share of questions whose values fall with every step of alpha.
+    - `ordered`: the share of questions whose values fall with every step of alpha; of no question if there is only one.
     """
     answered = [row for row in rows if row["status"] == "ok"]
     cosines = _cosines(answered, embeddings) if embeddings else {}
@@ -100,7 +100,7 @@ def _cosines(rows: Sequence[Row], embeddings: str) -> dict[tuple[str, str], floa
 
 
 def _fall(questions: Sequence[Values], alphas: Sequence[float]) -> dict[str, Any]:
-    whole = [values for values in questions if len(values) == len(alphas)]
+    whole = [values for values in questions if len(values) == len(alphas) > 1]  # one alpha has no steps
     return {
         "by_alpha": [{"alpha": alpha, **mean_of([v[alpha] for v in questions if alpha in v])} for alpha in alphas],
         "pairs": [_pair(questions, *pair) for pair in combinations(alphas, 2)],

@@ -34,7 +34,8 @@ def response_statistics(rows: Sequence[Row], limits: AnswerFilter) -> dict[str, 
     "statistics":
 
     - `identical`: share of questions with the same words at some two alphas. No honest judge can rank those answers.
-    - `strictly_ordered`: share of questions whose true support falls with every step of alpha; None on real text.
+    - `strictly_ordered`: share of questions whose true support falls with every step of alpha; None on real
+      text, and if there is only one alpha.
     - `by_alpha`: a dict for each alpha, largest first, see `_of_alpha`.
 
     "winnable", how many questions can give a prompt on which an honest judge can earn the reward:
@@ -51,7 +52,7 @@ def response_statistics(rows: Sequence[Row], limits: AnswerFilter) -> dict[str, 
     alphas = sorted({response["alpha"] for response in responses}, reverse=True)
     texts = [[response["text"] for response in row["responses"]] for row in answered]
     supports = [{r["alpha"]: r["true_support"] for r in row["responses"]} for row in answered]
-    known = [support for support in supports if None not in support.values()]
+    known = [support for support in supports if len(support) > 1 and None not in support.values()]
     flags = [_flags(row, limits) for row in answered]
     return {
         "statistics": {

@@ -4,7 +4,6 @@ The plan composes and checks verl's real configuration, but trains and writes no
 GPU. If model and answers exist, it is more exact. The template is `templates/plan.txt`.
 """
 
-import glob
 import io
 import os
 import shutil
@@ -25,7 +24,7 @@ from train.derived_keys import derived_keys
 from train.gpu_memory import BYTES, GIB, Setup, cache_tokens, memory_needs, misfit, read_setup
 from train.model_shape import Shape, read_shape
 from train.run_folder import RunFolder
-from train.settings import Stage, TrainSettings
+from train.settings import Stage, TrainSettings, existing_responses
 from train.verl_config import build, validate
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -193,7 +192,7 @@ def read_rows(settings: TrainSettings) -> PlannedRows:
 
     Raises InputError if the answers are not enough. Without answers: if those that the profile will give are not.
     """
-    if not glob.glob(settings.responses):
+    if not existing_responses(settings.responses):
         check_answers_to_come(settings)
         return PlannedRows(settings.stages, None, "as configured")
     questions, _ = read_questions(settings.responses, settings.alphas, settings.half)

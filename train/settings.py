@@ -304,11 +304,19 @@ def identity(settings: Settings) -> dict[str, Any]:
 
 
 def response_files(pattern: str) -> list[str]:
-    """Return the responses.jsonl files that match a path or glob, sorted. Raises InputError if there is none."""
-    paths = sorted(glob.glob(pattern))
+    """As `existing_responses`. Raises InputError if there is no file."""
+    paths = existing_responses(pattern)
     if not paths:
         raise InputError(f"{pattern}: no responses found; run `make synthesize`, or set `responses` to other files")
     return paths
+
+
+def existing_responses(pattern: str) -> list[str]:
+    """Return the responses.jsonl files that match a path or glob, sorted.
+
+    A file of exactly this path counts alone, so that brackets in a folder's name are no pattern.
+    """
+    return [pattern] if Path(pattern).is_file() else sorted(glob.glob(pattern))
 
 
 def base_sha256(base: str) -> str:

@@ -22,13 +22,15 @@ from eval_benchmarks.benchmark import (
     ratio_metric,
 )
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, check_fields, iter_unique, locate
+from rag_zeval.files import Maybe, Row, check_fields, iter_unique, locate
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.quotes import find_quotes
 from rag_zeval.judge.scoring import same_words
 from rag_zeval.scorers.score import Scored
 from rag_zeval.stages.answer_quality import contains_answer, repetition
 from rag_zeval.text import is_blank
+
+GOLD = Maybe(([str], type(None)))  # the kind of the field `gold_answers`
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ def _read(path: Path) -> list[Row]:
         if row["status"] == "ok":
             with locate(f"{path}:{number}"):
                 response = {"alpha": (int, float), "text": str}
-                check_fields(row, {"question": str, "passage": str, "responses": [response]})
+                check_fields(row, {"question": str, "passage": str, "responses": [response], "gold_answers": GOLD})
             rows.append(row)
     return rows
 

@@ -140,15 +140,14 @@ def _fetch(url: str, part: Path) -> None:
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT) as reply, Progress(*columns, console=screen) as progress:
             have = have if reply.status == 206 else 0  # 200: the server starts at the beginning
-            length = reply.headers.get("Content-Length")
-            total = have + int(length) if length else None
+            total = None if reply.length is None else have + reply.length  # None: the server does not say
             task = progress.add_task(part.name.removesuffix(".part"), total=total, completed=have)
             with open(part, "ab") if have else opened_new(part) as file:
                 while block := reply.read(BLOCK):
                     file.write(block)
                     progress.advance(task, len(block))
     except urllib.error.HTTPError as error:
-        if error.code == 416:  # the bytes that are there do not fit the server's file
+        if error.code == 416 and have:  # the bytes that are there do not fit the server's file
             part.unlink()
             return _fetch(url, part)
         raise InputError(f"{url}: cannot be downloaded: HTTP {error.code} {error.reason}") from error

@@ -48,13 +48,19 @@ def load_benchmarks(settings: RunSettings) -> tuple[list[Benchmark], list[str]]:
 
 
 def find_benchmarks(settings: RunSettings) -> tuple[list[Benchmark], list[str]]:
-    """Return the same as `load_benchmarks`, but accept that no benchmark is there."""
+    """Return the same as `load_benchmarks`, but accept that no benchmark is there.
+
+    Raises InputError if two have the same name, because their scores would be taken for trials of one benchmark.
+    """
     check_names("benchmarks", [name for name in settings.benchmarks if not name.endswith(SUFFIX)], BENCHMARKS)
     benchmarks: list[Benchmark] = []
     left_out: list[str] = []
     for name in dict.fromkeys(settings.benchmarks):
         benchmark, missing = find_benchmark(name)(settings)
         left_out += missing
-        if benchmark is not None:
-            benchmarks.append(benchmark)
+        if benchmark is None:
+            continue
+        if any(other.name == benchmark.name for other in benchmarks):
+            raise InputError(f"benchmarks: '{name}' has the name of an earlier one, {benchmark.name}; rename its file")
+        benchmarks.append(benchmark)
     return benchmarks, left_out

@@ -1,6 +1,5 @@
 """Checks that train: a tiny model that is killed and resumed, the plan of the real model, and its first steps."""
 
-import glob
 import shutil
 import signal
 import time
@@ -26,7 +25,7 @@ from train.launch import ROOT
 from train.leftovers import all_segments, stop_leftovers
 from train.rollouts.agreement import precision
 from train.run_folder import RunFolder
-from train.settings import TrainSettings, read_settings
+from train.settings import TrainSettings, existing_responses, read_settings
 from train.verl_config import build, schema
 
 QUESTIONS = {"gpu": 200, "cpu": 24, REHEARSAL: 80}  # a third of the 80 can be shown with four answers
@@ -204,7 +203,7 @@ def first_steps(scene: Scene) -> None:
     if not settings.base_is_local:
         name = Path(settings.base_model).name
         raise CannotRun(f"the model is missing: hf download Qwen/{name} --local-dir {settings.base_model}")
-    if not glob.glob(settings.responses):
+    if not existing_responses(settings.responses):
         raise CannotRun(f"{settings.responses} is missing: make synthesize PROFILE={scene.profile}")
     shutil.rmtree(out_dir, ignore_errors=True)
     batch = settings.verl.data.train_batch_size

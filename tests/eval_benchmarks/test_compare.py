@@ -60,7 +60,7 @@ def test_any_two_scorers_are_compared_without_asking_anybody(run: Path, judge_se
     assert "verdict_accuracy" not in shown  # bleu has no verdicts
     (row,) = [row for row in agreement_rows(results, bleu, judge) if row["metric"] == "same_ranking"]
     assert re.search(rf"same_ranking +{row['value']:.3f} .* {row['n']}\s", shown)
-    assert re.search(rf"{re.escape(yes)}: [\d.]+ examples a minute", shown) and "bleu: " not in shown
+    assert re.search(rf"nano_eval, {re.escape(yes)}: [\d.]+ examples a minute", shown) and "bleu: " not in shown
     assert main([str(run), yes, "bleu"]) == 0
     assert len(judge_server.server.requests) == asked
 
@@ -69,6 +69,8 @@ def test_the_mean_of_training_seeds_is_compared(run: Path, judge_server: Any, ca
     yes, perfect = (f"rag_zeval by {judge_server.spec(name)}" for name in ("yes", "perfect"))
     assert main([str(run), yes, "bleu", "--seed", perfect]) == 0
     shown = capsys.readouterr().out
+    assert main([str(run), yes, "bleu", "--seed", perfect, "--seed", perfect, "--seed", yes]) == 0
+    assert capsys.readouterr().out == shown  # each seed counts once
     assert "and other seeds: 1, minus bleu" in " ".join(shown.split()) and "same_ranking" not in shown
     values = {}
     for seed in (yes, perfect):

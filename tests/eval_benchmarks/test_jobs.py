@@ -207,19 +207,46 @@ def test_rows_calls_tokens_and_hours_and_what_is_not_there(tmp_path: Path, capsy
     assert not (tmp_path / "out").exists()
 
 
-def test_the_plan_counts_what_a_run_then_asks(tmp_path: Path, scripted_judge: ScriptedJudge) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["benchmarks=[wice]"],
+        # greedy trials are not repeated, and this prompt is only for other benchmarks
+        ["benchmarks=[nano_meta]", "nano_eval.n=4", "judge.trials=2", "judge.swapped=true", "judge.variant=compact"],
+    ],
+    ids=["once", "trials-and-both-orders"],
+)
+def test_the_plan_counts_what_a_run_then_asks(words: list[str], tmp_path: Path, scripted_judge: ScriptedJudge) -> None:
     write_wice(tmp_path, 12)
     scripted_judge.replies, scripted_judge.count = literal_reply, count_tokens
     scorers = "scorers=[bleu,rag_zeval,ragas_faithfulness,answered]"
-    words = ["benchmarks=[wice]", scorers, f"models=['{scripted_judge.spec()}']", f"data_dir={tmp_path}"]
+    words = [*words, scorers, f"models=['{scripted_judge.spec()}']", f"data_dir={tmp_path}"]
     settings = check_settings(BenchSettings, load_config("bench", words))
     planned = {one.scorer: one for one in expected_calls(settings, load_benchmarks(settings)[0])}
     assert main([*words, f"out_dir={tmp_path / 'out'}", "bootstrap.draws=20"]) == 0
     rows = json.loads((tmp_path / "out/summary.json").read_text())
-    asked = {row["scorer"]: (row["calls"], row["prompt_tokens"], row["completion_tokens"]) for row in rows}
+    costs = ("calls", "prompt_tokens", "completion_tokens")
+    runs = {(row["benchmark"], row["scorer"]): [row[cost] for cost in costs] for row in rows if row["calls"]}
     for name in ("rag_zeval", "ragas_faithfulness", "answered"):
         expected = planned[name].asked
         assert expected is not None
         counts = (expected.calls, expected.prompt_tokens, expected.completion_tokens)
-        assert counts == pytest.approx(asked[name])
+        of_runs = [amounts for (_, scorer), amounts in runs.items() if scorer == name]
+        assert counts == pytest.approx([sum(amounts) for amounts in zip(*of_runs, strict=True)])
     assert planned["bleu"].model is None and planned["bleu"].asked is not None and planned["bleu"].asked.calls == 0
+
+
+def test_the_plan_leaves_out_texts_that_a_judge_does_not_know(tmp_path: Path, capsys: Any) -> None:
+    write_wice(tmp_path, 12)
+    judge, scorers = "checkpoints/nano-judge", "scorers=[rag_zeval,answered]"
+    words = ["dry_run=true", "benchmarks=[wice,nano_meta]", "nano_eval.n=2", scorers, f"models=[{judge}]"]
+    assert main([*words, f"data_dir={tmp_path}"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines if judge in line and "left out" not in line] == [
+        ["nano_meta", "rag_zeval"]
+    ]
+    assert [line for line in lines if "left out" in line] == [
+        f"left out: wice, rag_zeval by {judge}: this judge knows only its own world (nano)",
+        f"left out: wice, answered by {judge}: this judge knows only its own prompt",
+        f"left out: nano_meta, answered by {judge}: this judge knows only its own prompt",
+    ]

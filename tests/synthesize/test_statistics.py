@@ -168,6 +168,13 @@ def test_a_measure_is_there_where_it_can_be_taken_and_missing_is_no_zero(capsys)
     assert "0.800 [" in shown and MEASURES["rouge_l"] in shown and MEASURES["gold_answer"] not in shown
 
 
+def test_one_alpha_has_no_order():
+    answer = row([Answer("It has 2,579 steps.", True, 1.0)] * 4)
+    answer["responses"] = answer["responses"][:1]
+    assert response_statistics([answer], LIMITS)["statistics"]["strictly_ordered"] is None
+    assert measure_faithfulness([answer])["rouge_l"]["ordered"]["n"] == 0
+
+
 words = st.lists(st.sampled_from(["steps", "built", "in", "1976", "tower", "x"]), max_size=12)
 
 

@@ -367,10 +367,17 @@ def test_answers_that_are_none_or_of_other_settings_are_not_taken(made, run_on_f
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist([{"id": "a"}]), other)
     text = tmp_path / "text.parquet"
     text.write_text("no table")
+    odd, cut = tmp_path / "odd.parquet", tmp_path / "cut.parquet"
+    made_with = pyarrow.parquet.read_schema(made[1]).metadata
+    for path, metadata in ((odd, made_with), (cut, {answer_set.MADE_WITH: b"{"})):
+        rows = pyarrow.Table.from_pylist([{"id": "a", "responses": ["She is a painter."]}])
+        pyarrow.parquet.write_table(rows.replace_schema_metadata(metadata), path)
     for path, said, tokens in (
         (other, "is not an answer set", 8),
         (text, "cannot be read as Parquet", 8),
         (tmp_path / "none", "Parquet", 8),
+        (odd, "row 1: field 'responses': item 1", 8),
+        (cut, "not valid JSON", 8),
         (made[1], "its answers were made with max_new_tokens=8, not 9", 9),
     ):
         assert run_on_file(tmp_path / "out", answers=path, max_new_tokens=tokens) == 2
@@ -380,13 +387,15 @@ def test_answers_that_are_none_or_of_other_settings_are_not_taken(made, run_on_f
 
 
 def test_runs_that_cannot_be_written(made, run_on_file, run, tmp_path, capsys):
-    unlike, world = tmp_path / "unlike", tmp_path / "world"
+    unlike, world, failed = tmp_path / "unlike", tmp_path / "world", tmp_path / "failed"
+    assert run_on_file(failed, max_passage_tokens=1, n=2) == 1
     assert run_on_file(unlike, max_new_tokens=9, n=2) == 0
     assert run(world, n_questions=2, max_new_tokens=4) == 0
     for runs, said in (
         ([made[0], unlike], "max_new_tokens=9"),
         ([world], "generated world"),
         ([tmp_path], "manifest"),
+        ([failed], "no question was answered"),
         ([], "Missing argument"),
     ):
         assert answer_set.main([str(tmp_path / "set.parquet"), *map(str, runs)]) == 2

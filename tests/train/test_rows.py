@@ -330,7 +330,8 @@ def written(folder: Path, rows: list[dict[str, Any]]) -> str:
 def test_questions_are_read_and_failed_rows_counted(tmp_path: Path) -> None:
     responses = [response(a, f"{a}") for a in ALPHAS[:2]]
     responses += [{**response(-1.0), "finished": False}, {"alpha": -1.4, "text": "x"}]
-    path = written(tmp_path, [line("a", responses), {"id": "b", "status": "failed: too long"}])
+    (folder := tmp_path / "run [1]").mkdir()  # brackets would be a glob's, but this file is there
+    path = written(folder, [line("a", responses), {"id": "b", "status": "failed: too long"}])
     [read], failed = read_questions(path)
     assert failed == 1 and read.id == "a" and list(read.answers) == ALPHAS
     assert read.unfinished == {-1.0}

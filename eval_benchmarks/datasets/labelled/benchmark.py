@@ -169,6 +169,8 @@ class Labelled(Benchmark):
         for number, reading in enumerate(self._description.readings):
             prefix = f"{reading.name}:" if reading.name else ""
             counted = ~np.isnan(self.test.supported(number))
+            if not counted.any():  # a small file may hold no text with a label of this reading
+                continue
             of_names = [self._averaged(prefix, column, counted) for column in self._columns(judged, number)]
             # all metrics of a data set together, because they share their draws
             metrics += itertools.chain.from_iterable(zip(*of_names, strict=True))

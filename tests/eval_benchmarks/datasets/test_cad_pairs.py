@@ -79,5 +79,7 @@ def test_what_a_judge_writes_is_measured_and_a_reply_that_is_none_is_missing(ben
 def test_a_bad_row_is_named_and_nothing_to_compare_is_an_error(benchmark: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"responses.jsonl:2: field 'passage' is missing"):
         benchmark(row(0), {"id": "x", "status": "ok", "question": "q", "responses": []})
+    with pytest.raises(InputError, match=r"responses.jsonl:2: field 'gold_answers' must be list"):
+        benchmark(row(0), {**row(1), "gold_answers": "Paris"})
     with pytest.raises(InputError, match="has no question with two different answers"):
         benchmark(row(0, ("A", "A", "A")))

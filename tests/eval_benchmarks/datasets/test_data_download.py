@@ -28,10 +28,10 @@ class Handler(BaseHTTPRequestHandler):
         if body is None:
             return self.send_error(404)
         start = int(re.sub(r"\D", "", asked)) if asked and self.server.with_ranges else 0
-        if start and start >= len(body):
+        if (start and start >= len(body)) or self.server.refuses:
             return self.send_error(416)
         self.send_response(206 if start else 200)
-        self.send_header("Content-Length", str(len(body) - start))
+        self.send_header("Content-Length", self.server.length or str(len(body) - start))
         self.end_headers()
         stop, self.server.break_after = self.server.break_after, None
         self.wfile.write(body[start:][:stop])
@@ -41,7 +41,10 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class FileServer(ThreadingHTTPServer):
-    """Serves `files` by route, ranges as well; it breaks off after `break_after` bytes of a body, once."""
+    """Serves `files` by route, ranges as well; it breaks off after `break_after` bytes of a body, once.
+
+    refuses: whether it answers every request with HTTP 416. length: what it says of every body instead of its length.
+    """
 
     daemon_threads = True
 
@@ -50,7 +53,8 @@ class FileServer(ThreadingHTTPServer):
         self.files = {"/there.json": BODY}
         self.ranges: list[str | None] = []
         self.break_after: int | None = None
-        self.with_ranges = True
+        self.with_ranges, self.refuses = True, False
+        self.length: str | None = None
         self.url = f"http://127.0.0.1:{self.server_port}"
 
 
@@ -198,6 +202,14 @@ def test_content_without_a_known_checksum_is_looked_at(
     with pytest.raises(InputError, match=rf"{server.url}.*{message}.*; the file was removed"):
         data.get(download, server.url, tmp_path)
     assert not list((tmp_path / download.path).parent.iterdir())
+
+
+def test_odd_replies_are_one_line_or_do_no_harm(server: FileServer, tmp_path: Path) -> None:
+    server.refuses = True
+    with pytest.raises(InputError, match=r"there\.json: cannot be downloaded: HTTP 416"):
+        data.get(FILE, server.url, tmp_path)
+    server.refuses, server.length = False, "long"
+    assert data.get(FILE, server.url, tmp_path) == "downloaded, sha256 as expected"
 
 
 def test_a_server_that_is_not_there_is_one_line(server: FileServer, tmp_path: Path) -> None:

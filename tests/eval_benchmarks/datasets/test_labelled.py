@@ -275,15 +275,31 @@ def test_a_set_that_is_not_there_is_named_with_how_to_get_it(tmp_path: Path) -> 
         assert str(tmp_path) not in line
 
 
+OWN_SET = (
+    "{texts: claims, licence: mine, test: {files: mine/*.csv}, columns: {document: doc, text: claim, label: label},"
+    ' readings: [{says: as it is, labels: {"1": true, "0": false}}, {name: strict, says: all, labels: {"2": false}}]}'
+)
+
+
 def test_a_set_of_ones_own_is_named_by_its_file(tmp_path: Path) -> None:
     write_claims(tmp_path / "mine/claims.csv", CLAIMS)
-    described = tmp_path / "my-set.yaml"
-    described.write_text(
-        "{texts: claims, licence: mine, test: {files: mine/*.csv}, columns: {document: doc, text: claim, label: label},"
-        ' readings: [{says: as it is, labels: {"1": true, "0": false}}]}'
-    )
+    described, other = tmp_path / "my-set.yaml", tmp_path / "other/my-set.yaml"
+    other.parent.mkdir()
+    for path in (described, other):
+        path.write_text(OWN_SET)
     ([benchmark], lines) = load_benchmarks(settings(tmp_path, str(described)))
     assert lines == [] and benchmark.name == "my-set" and len(benchmark.examples) == 3
+    with pytest.raises(InputError, match=r"benchmarks: '.*other/my-set\.yaml' has the name of an earlier one, my-set"):
+        load_benchmarks(settings(tmp_path, str(described), str(other)))
+
+
+def test_a_reading_of_which_the_file_has_no_text_has_no_metrics(tmp_path: Path) -> None:
+    write_claims(tmp_path / "mine/claims.csv", CLAIMS)
+    (tmp_path / "my-set.yaml").write_text(OWN_SET)
+    benchmark, _ = load(tmp_path, str(tmp_path / "my-set.yaml"))
+    metrics = benchmark.metrics(scored(benchmark, SCORES.get))
+    assert metrics and all(metric.coverage == 6 / 7 and ":" not in metric.name for metric in metrics[:2])
+    assert not any(metric.name.startswith("strict:") for metric in metrics)
 
 
 @pytest.mark.parametrize(
