@@ -191,7 +191,8 @@ def _expected(run: BenchRun, bench: BenchSettings, judges: TrainedJudges) -> Ite
         return
     if trained and trained.commands and bench.judge.variant is None:
         variant = trained.commands[-1].settings["variant"]
-        bench = bench.model_copy(update={"judge": bench.judge.model_copy(update={"variant": variant})})
+        parts = {name: getattr(bench, name).model_copy(update={"variant": variant}) for name in ("judge", "nano_eval")}
+        bench = bench.model_copy(update=parts)
     yield from expected_calls(bench, benchmarks)
 
 

@@ -82,8 +82,8 @@ def test_a_cut_reply_gives_a_score_only_if_it_was_complete() -> None:
 def test_any_text_can_be_judged_and_any_reply_has_a_status(answers: list[str], text: str) -> None:
     found = Evaluator(ScriptedBackend([text])).evaluate("q", "r", answers)
     assert len(found.scores) == len(answers)
-    reason = "failed: format: " if text.strip() else "failed: the reply is empty"
-    assert found.status.startswith(reason) and "\n" not in found.status
+    reasons = ("failed: the reply is empty", "failed: format: ")  # empty: also after thoughts
+    assert found.status.startswith(reasons if text.strip() else reasons[0]) and "\n" not in found.status
     found.status.encode()
 
 
