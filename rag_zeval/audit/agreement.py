@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rag_zeval.errors import needed
-from rag_zeval.statistics.bootstrap import DRAWS, Mask, multiplicities
+from rag_zeval.statistics.bootstrap import DRAWS, Mask, clusters_of, multiplicities
 from rag_zeval.statistics.weighted_correlations import Floats
 from rag_zeval.text import with_interval
 
@@ -217,8 +217,7 @@ def difference(measure: Measure, ratings: Ratings, other: Ratings) -> Statistic:
 def _draws(ratings: Ratings) -> tuple[Ratings, Floats]:
     """Return the ratings, followed by a row for each cell of the table, and the weights (draws, rows) of both."""
     k, values = ratings.levels, np.linspace(0, 1, ratings.levels)
-    # objects, because an array of texts gives every text the room of the longest
-    cases, of_row = np.unique(np.array(ratings.cases, dtype=object), return_inverse=True)
+    cases, of_row = clusters_of(ratings.cases)
     # merge rows of a case with the same two values, adding their weights: thousands of grades become a few hundred rows
     kinds, of_kind = np.unique(np.stack([of_row, ratings.first, ratings.second]), axis=1, return_inverse=True)
     weights = np.bincount(of_kind.ravel(), ratings.weights)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from rag_zeval.audit.agreement import Statistic
 from rag_zeval.audit.sheet import Item, Label
 from rag_zeval.errors import needed
+from rag_zeval.statistics.bootstrap import clusters_of
 from rag_zeval.statistics.weighted_correlations import Floats
 
 # Rows added to the labelled ones: one for each pair of a score and a label of 0 or 1, each of average weight. A few
@@ -217,8 +218,7 @@ def _contributions(sample: LabelledSample, power: float, added: bool = True) -> 
     left = labels - power * scores
     mean_left = float(weights @ left)
 
-    # objects, because an array of texts gives every text the room of the longest
-    names, of_row = np.unique(np.array(sample.cases, dtype=object), return_inverse=True)
+    names, of_row = clusters_of(sample.cases)
     n = len(sample.labels)
     parts = np.bincount(of_row, power * shares * (sample.scores - sample.judge_mean), minlength=len(names))
     parts += np.bincount(of_row[sample.drawn], (weights * (left - mean_left))[:n], minlength=len(names))
@@ -229,7 +229,7 @@ def _contributions(sample: LabelledSample, power: float, added: bool = True) -> 
     if cases < 2 - ROUNDING:
         return _Contributions(value, {}, 0.0, None, cases - 1)
     scale = cases / (cases - 1)
-    of_case = dict(zip(names.tolist(), (parts * scale**0.5).tolist(), strict=True))
+    of_case = dict(zip(names, (parts * scale**0.5).tolist(), strict=True))
     return _Contributions(value, of_case, of_added * scale, float(parts @ parts + of_added) * scale, cases - 1)
 
 

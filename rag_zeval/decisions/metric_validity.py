@@ -21,6 +21,7 @@ from rag_zeval.statistics.bootstrap import (
     Clusters,
     Correlation,
     Mask,
+    clusters_of,
     columns_of,
     interval,
     mean_interval,
@@ -158,8 +159,7 @@ def correlation(first: str, second: str, columns: Mapping[str, Scores]) -> Findi
     """
     keys = _some([key for key, _, _ in _both(first, second, columns)])
     x, y = (np.array([columns[name][key] for key in keys], dtype=float) for name in (first, second))
-    # objects, because an array of texts gives every text the room of the longest
-    cases = np.unique(np.array([case for case, _, _ in keys], dtype=object), return_inverse=True)[1]
+    _, cases = clusters_of([case for case, _, _ in keys])
     tau, everything = ClusteredCorrelation("kendall", x, y[:, None], cases), np.ones(len(keys), dtype=bool)
     value = tau.point(everything)
     if np.isnan(value):

@@ -106,6 +106,19 @@ class Correlation(Statistic):
         )
 
 
+def clusters_of(names: Sequence[str]) -> tuple[list[str], Clusters]:
+    """Return the different names in order, and the index among them of each name, (names,).
+
+    NumPy's own `unique` gives every text the room of the longest, which one long id would make too much.
+
+        >>> clusters_of(["b", "a", "b"])
+        (['a', 'b'], array([1, 0, 1]))
+    """
+    different = sorted(set(names))
+    place = {name: at for at, name in enumerate(different)}
+    return different, np.array([place[name] for name in names], dtype=np.int64)
+
+
 def mean(values: Sequence[float | None]) -> tuple[Ratio, Mask]:
     """Return the mean of the values that are not None, as a statistic, and the mask (instances,) of those values.
 

@@ -17,6 +17,7 @@ from rag_zeval.statistics.bootstrap import (
     Clusters,
     Mask,
     Statistic,
+    clusters_of,
     columns_of,
     interval,
 )
@@ -126,8 +127,7 @@ def _estimate(
     if not answers:
         return None
     scores, supports = (np.array([getattr(of, name) for of in answers], dtype=float) for name in ("score", "support"))
-    # objects, because an array of texts gives every text the room of the longest
-    prompts = np.unique(np.array([judged.prompt for judged in answers], dtype=object), return_inverse=True)[1]
+    _, prompts = clusters_of([judged.prompt for judged in answers])
     values = np.array([feature(judged) for judged in answers], dtype=float)
     statistic = RankCorrelation(values, scores, supports if partial else None, prompts)
     everything = np.ones(len(answers), dtype=bool)
