@@ -11,7 +11,7 @@ from typing import Any
 from rag_zeval.models.responses.bounded_http import json_or_none
 
 RETRIES = 5  # most retries of one request
-REFUSED = 400  # HTTP status for an error that names none: it is not retried
+UNNAMED = 400  # HTTP status for an error that names none: it is not retried
 CODES = ("code", "status", "status_code", "statusCode", "http_status", "error_code")  # fields with an HTTP status
 MESSAGES = ("message", "detail", "msg")
 # HTTP statuses of errors that have a name instead of a number.
@@ -24,9 +24,9 @@ NAMED = {
 
 
 def error_status(answer: Any) -> int | None:
-    """Return the HTTP status of the error in an answer's JSON: REFUSED if it names none; None if there is no error."""
+    """Return the HTTP status of the error in an answer's JSON: UNNAMED if it names none; None if there is no error."""
     error = _error(answer)
-    return None if error is None else _named_status(error) or REFUSED
+    return None if error is None else _named_status(error) or UNNAMED
 
 
 def error_text(response: Any, text: str, sent: int | None) -> str:
