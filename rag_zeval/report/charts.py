@@ -9,6 +9,7 @@ from rag_zeval.errors import needed
 from rag_zeval.files import Row, write_bytes
 from rag_zeval.report.scores import BINS, Scale, ScoreTable
 from rag_zeval.scoring.summary import Column
+from rag_zeval.text import one_line
 
 DPI = 200
 WIDTH, LINE = 4.2, 0.32  # inches: width of a panel, height of a line in it
@@ -61,14 +62,17 @@ def _histograms(figure: Any, table: ScoreTable) -> None:
         scale = table.scale(metric)
         width = (scale.high - scale.low) / BINS
         for ax, system in zip(of_metric, table.systems, strict=True):
-            if of := table.column(metric, system):
-                starts = [scale.low + at * width for at in range(BINS)]
-                ax.bar(starts, scale.histogram(of.scores), width=0.92 * width, align="edge", color=COLOURS[0])
-                if of.mean is not None:
-                    ax.axvline(of.mean, color=COLOURS[1], linestyle="--")
+            of = table.column(metric, system)
+            counts = scale.histogram(of.scores if of else ())
+            starts = [scale.low + at * width for at in range(BINS)]
+            ax.bar(starts, counts, width=0.92 * width, align="edge", color=COLOURS[0])
+            if of and of.mean is not None:
+                ax.axvline(of.mean, color=COLOURS[1], linestyle="--")
             ax.set_xlim(scale.low, scale.high)
             ax.set_title(f"{_short(metric)}, {_short(system)}\n{_coverage(of)}", fontsize=8)
             ax.set_ylabel("answers")
+            ax.set_ylim(0, 1.05 * max(1, *counts))
+            ax.yaxis.get_major_locator().set_params(integer=True)
 
 
 def _slices(figure: Any, table: ScoreTable) -> None:
@@ -126,4 +130,5 @@ def _coverage(of: Column | None) -> str:
 
 
 def _short(name: str) -> str:
+    name = one_line(name)
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"

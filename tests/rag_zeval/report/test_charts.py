@@ -1,10 +1,10 @@
-"""The figures for a paper: what their legends name."""
+"""The figures for a paper: what their legends name, and what their axes count."""
 
 from typing import Any
 
 import pytest
 
-from rag_zeval.report.charts import _slices
+from rag_zeval.report.charts import _histograms, _slices
 from rag_zeval.report.scores import ScoreTable
 
 
@@ -15,3 +15,17 @@ def test_every_system_is_in_the_legend(make_row: Any, make_claim: Any) -> None:
     figure = Figure(layout="constrained")
     _slices(figure, ScoreTable(rows))
     assert [text.get_text().strip() for text in figure.legends[0].get_texts()] == ["_old", "new"]
+
+
+@pytest.mark.parametrize("scores", [[None], [1.0], [1.0] * 9, []], ids=["none scored", "one", "some", "not asked"])
+def test_answers_are_counted_in_whole_numbers_from_zero(make_row: Any, scores: list[float | None]) -> None:
+    Figure = pytest.importorskip("matplotlib.figure").Figure
+    rows = [make_row("0", metric="other")]
+    rows += [make_row(str(at), [None], systems=["two\nlines\x07"], scores=[x]) for at, x in enumerate(scores)]
+    figure = Figure(layout="constrained")
+    _histograms(figure, ScoreTable(rows))
+    for ax in figure.axes:
+        low, high = ax.get_ylim()
+        ticks = [tick for tick in ax.get_yticks() if low <= tick <= high]
+        assert low == 0 and len(ticks) > 1 and all(tick == int(tick) for tick in ticks)
+        assert len(ax.get_title().splitlines()) == 2  # the names, and how many are scored
