@@ -81,8 +81,8 @@ class LabelledResults:
 
     def agreement_by_slice(self) -> list[tuple[str, Statistic, Statistic]]:
         """Return raw agreement and Cohen's kappa within each slice that has a label."""
-        slices = np.array([item.slice for item, _ in self.rows], dtype=object)  # one may be far longer than the others
-        parts = [(name, self.classes.only(slices == name)) for name in sorted(set(slices.tolist()))]
+        slices = [item.slice for item, _ in self.rows]
+        parts = [(name, self.classes.only(np.array([of == name for of in slices]))) for name in sorted(set(slices))]
         return [(name, of.estimate(of.raw_agreement, part), of.estimate(of.kappa, part)) for name, part in parts]
 
     def counts(self) -> list[tuple[str, int, int]]:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from rag_zeval.audit.sheet import read_items
+from rag_zeval.audit.labelled_results import LabelledResults
+from rag_zeval.audit.sheet import CLAIM, Item, Label, SheetPlan, read_items
 from rag_zeval.csv_files import sheet_rows, sheet_text
 from rag_zeval.files import json_line, read_json, read_jsonl, write_json
 
@@ -74,6 +75,14 @@ def test_what_is_printed_is_weighted_by_what_rows_stand_for(write_results: Any, 
     assert len(re.findall(r"^r[0-9a-f]{12} ", done.stdout, re.MULTILINE)) == int(
         re.findall(r"(\d+) disagreements", done.stdout)[0]
     )
+
+
+def test_each_label_counts_in_the_slice_of_its_row() -> None:
+    tags = ["a", "a", "a\0", "", "", ""]  # NumPy's own texts end before a NUL
+    items = [Item(f"r{at}", str(at), tag, "", (), "", "", 1.0, "") for at, tag in enumerate(tags)]
+    labels = {item.id: Label(1.0, "", "") for item in items}
+    found = LabelledResults(SheetPlan("m", CLAIM, {}), items, labels, 0.5).agreement_by_slice()
+    assert [(name, raw.n) for name, raw, _ in found] == [("", 3), ("a", 2), ("a\0", 1)]
 
 
 def test_a_long_id_takes_no_memory_for_the_others(write_results: Any, fill: Any, run: Any, run_measured: Any) -> None:
