@@ -89,8 +89,11 @@ def read_items(path: str | Path, unit: str, metric: str | None = None) -> Popula
         raise InputError(f"{path}: no metric in it has claims: add --unit answer to label whole answers")
     if metric is None and len(metrics) == 1:
         metric = metrics[0]
+    what = "claims" if unit == CLAIM else "scores"
+    if metric is None:
+        raise InputError(f"{path}: has {what} of several metrics: name one of them with --metric: {', '.join(metrics)}")
     if metric not in metrics:
-        raise InputError(f"{path}: --metric must be one of {', '.join(metrics)}; found {metric}")
+        raise InputError(f"{path}: has no {what} of {metric}, only of {', '.join(metrics)}")
     if lower_is_better(metric):
         raise InputError(f"{path}: the lower {metric} is, the better, but people's labels are high for a good answer")
     answers = [one for one in judged if one.metric == metric]
