@@ -41,6 +41,7 @@ class CorrectedMeans:
         error_rates: The judge's sensitivity and specificity, and the mean that they imply. None if people label whole
             answers, or if the labels give no such mean (see `by_error_rates`).
         difference: Why the mean of `error_rates` lies outside the interval of `corrected`. None if it does not.
+        unlabelled: How many rows no label stands for, in words. None if there are none.
     """
 
     answers: str
@@ -49,6 +50,7 @@ class CorrectedMeans:
     labels_alone: Statistic
     error_rates: ErrorRates | None
     difference: str | None
+    unlabelled: str | None
 
     @property
     def cells(self) -> list[str]:
@@ -57,15 +59,15 @@ class CorrectedMeans:
 
     @property
     def notes(self) -> list[str]:
-        """Lines about the mean by the error rates, to print below the table. Empty if there is no such mean."""
-        if not self.error_rates:
-            return []
-        rates = self.error_rates
-        said = (
-            f"sensitivity {rates.sensitivity:.3f}, specificity {rates.specificity:.3f}; "
-            f"corrected by these two alone: {rates.mean}"
-        )
-        return [said, *([self.difference] if self.difference else [])]
+        """Lines to print below the table: about the mean by the error rates, and about rows without a label."""
+        said = [self.difference, self.unlabelled]
+        if rates := self.error_rates:
+            said.insert(
+                0,
+                f"sensitivity {rates.sensitivity:.3f}, specificity {rates.specificity:.3f}; "
+                f"corrected by these two alone: {rates.mean}",
+            )
+        return [line for line in said if line]
 
 
 def corrected_scores(judged: Iterable[Judged], sheet: str | Path) -> list[CorrectedMeans]:
@@ -114,7 +116,13 @@ def _means(name: str, sample: LabelledSample, unit: str) -> CorrectedMeans:
     corrected = corrected_mean(sample)
     rates = by_error_rates(sample) if unit == CLAIM else None
     why = _difference(sample, corrected, rates) if rates else None
-    return CorrectedMeans(name, sample.judge_mean, corrected, labels_alone(sample), rates, why)
+    unlabelled = (
+        f"{sample.unlabelled} of {len(sample.scores)} {unit}s are in a score band and slice without any label. The "
+        "figures assume that they are like the others: label a row of each"
+        if sample.unlabelled
+        else None
+    )
+    return CorrectedMeans(name, sample.judge_mean, corrected, labels_alone(sample), rates, why, unlabelled)
 
 
 def _difference(sample: LabelledSample, corrected: Statistic, rates: ErrorRates) -> str | None:

@@ -87,3 +87,15 @@ def test_why_the_error_rates_give_another_mean_is_said() -> None:
     assert rates.startswith("sensitivity 0.") and "0.655 on the labelled claims and 0.948 on all" in why
     [alike] = means_by_group({"all": items[:40]}, labels, CLAIM)
     assert alike.difference is None and len(alike.notes) == 1
+
+
+def test_rows_of_which_no_label_tells_anything_are_counted() -> None:
+    """A person who cannot judge one slice leaves all of its rows empty."""
+    items = [
+        Item(f"r{at}", str(at), "ab"[at % 3 // 2], "", (), "", "", float(at % 4 > 0), "", 1.0) for at in range(120)
+    ]
+    labels = {item.id: Label(1.0, "", "") for item in items if item.slice == "a" and int(item.case) < 60}
+    [found] = means_by_group({"all": items}, labels, CLAIM)
+    assert found.notes == [found.unlabelled] and str(found.unlabelled).startswith("40 of 120 claims are in")
+    labels |= {item.id: Label(1.0, "", "") for item in (items[2], items[8])}  # the two bands of slice b
+    assert [one.notes for one in means_by_group({"all": items}, labels, CLAIM)] == [[]]
