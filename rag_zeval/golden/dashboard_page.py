@@ -28,7 +28,7 @@ def write_dashboard(path: Path, dashboard: Dashboard) -> None:
             },
         )
     )
-    write_chunks(path, (piece.encode("utf-8", "replace") for piece in page))
+    write_chunks(path, page)
 
 
 def _trend(dashboard: Dashboard, tag: str, column: int) -> Mapping[str, Any]:

@@ -28,7 +28,7 @@ def write_page(path: Path, names: Sequence[str], comparisons: Sequence[Compariso
         .get_template("comparison.html")
         .generate(names=names, metrics=[_metric(one) for one in comparisons])
     )
-    write_chunks(path, (piece.encode("utf-8", "replace") for piece in page))
+    write_chunks(path, page)
 
 
 def _metric(comparison: Comparison) -> dict[str, Any]:

@@ -128,7 +128,7 @@ def _cells(found: Sequence[Finding]) -> list[str]:
 def write_page(path: Path, files: Sequence[str], tables: Sequence[Table]) -> None:
     """Write the tables as one HTML file. All text in it is escaped."""
     page = templates(TEMPLATES).get_template("metrics.html").generate(files=files, tables=tables)
-    write_chunks(path, (piece.encode("utf-8", "replace") for piece in page))
+    write_chunks(path, page)
 
 
 def write_csv(path: Path, validity: Validity) -> None:

@@ -51,6 +51,24 @@ def test_a_bad_row_is_named_before_anything_is_written(run: Any, tmp_path: Path)
     assert [path.name for path in tmp_path.iterdir()] == ["r.jsonl"]
 
 
+def test_no_page_shows_a_key_that_a_result_file_holds(run: Any, tmp_path: Path) -> None:
+    key = "x7Qm-29fLpZ0-aaT41-kd83H"
+    for name, supported in (("a", True), ("b", False)):
+        claims = [{**CLAIM, "claim": key, "is_supported": supported}]
+        told: dict[str, Any] = {
+            "question": f"Q {key} \ud83d", "answers": [key], "metric": f"m {key}", "systems": ["s"],
+            "scores": [float(supported)], "statuses": ["ok"], "trajectory": [{"atomic_claims": claims}],
+        }  # fmt: skip
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps({**ROW, **told}) + "\n")  # by a process that did not know it
+    for command in ("report", "compare", "metrics", "dashboard"):
+        inputs = ["a.jsonl", "b.jsonl"][: 1 if command == "report" else 2]
+        more = ("--metric", f"m {key}") if command == "dashboard" else ()
+        done = run(command, *inputs, "--html", "p.html", *more, JUDGE_API_KEY=key)
+        page = (tmp_path / "p.html").read_text()
+        assert (done.returncode, key in page, "m [key]" in page) == (0, False, True), command + done.stderr
+        (tmp_path / "p.html").unlink()
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
