@@ -21,9 +21,10 @@ Answer = tuple[str, int, float | None]  # its case, trial and score
 class Column:
     """The answers of one system, scored by one metric: all of them, or those of a slice.
 
-    answers: their number over all trials. scores: without the missing ones, which never count as a number. ci: 95%
-    percentile bootstrap interval of the mean over cases; None with fewer than two scored cases. trial_sd: standard
-    deviation of the trials' means; None for one trial.
+    answers: their number over all trials. scores: without the missing ones, which never count as a number. mean: over
+    the answers with a score, of each answer's mean over its trials. ci: 95% percentile bootstrap interval of the mean
+    over cases; None with fewer than two scored cases. trial_sd: standard deviation of the trials' means; None for one
+    trial.
     """
 
     metric: str
@@ -73,16 +74,16 @@ def _column(metric: str, system: str, slice_tag: str | None, answers: Iterable[A
             by_case[case].append(score)
             by_trial[trial].append(score)
     scores = [score for of_case in by_case.values() for score in of_case]
-    means = [statistics.fmean(of_trial) for of_trial in by_trial.values()]
+    of_answers, of_trials = ([statistics.fmean(some) for some in by.values()] for by in (by_case, by_trial))
     return Column(
         metric,
         system,
         slice_tag,
         answers=count,
         scores=tuple(scores),
-        mean=statistics.fmean(scores) if scores else None,
-        ci=mean_interval(list(by_case.values())) if len(by_case) > 1 else None,
-        trial_sd=statistics.stdev(means) if len(means) > 1 else None,
+        mean=statistics.fmean(of_answers) if of_answers else None,
+        ci=mean_interval([[score] for score in of_answers]) if len(of_answers) > 1 else None,
+        trial_sd=statistics.stdev(of_trials) if len(of_trials) > 1 else None,
     )
 
 

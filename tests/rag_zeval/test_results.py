@@ -15,11 +15,11 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import Row, json_line
 from rag_zeval.models.embeddings import Embedding
 from rag_zeval.models.language_model import Reply
-from rag_zeval.results import SPENT, check_costs, read_judged
+from rag_zeval.results import SPENT, check_costs, over_trials, read_judged
 from rag_zeval.scorers.score import Scored, costs, paid_tokens
 from rag_zeval.scoring.prices import price_of, read_prices
 from rag_zeval.scoring.spending import Spending, spent_before
-from rag_zeval.scoring.summary import Column, cost_lines, summarize
+from rag_zeval.scoring.summary import Column, columns_of, cost_lines, summarize
 
 CLAIM = {"claim": "c", "is_supported": True, "grounding_evidence": [], "analysis": ""}
 
@@ -123,6 +123,15 @@ def test_the_interval_treats_a_case_as_one_draw() -> None:
     once = column([result(str(i), float(i % 2)) for i in range(30)]).ci
     over_trials = column([result(str(i), float(i % 2), trial=trial) for i in range(30) for trial in range(3)])
     assert over_trials.ci == once and over_trials.trial_sd == 0
+
+
+def test_an_answer_counts_once_however_many_of_its_trials_have_a_score() -> None:
+    """So the mean of `evaluate` and the report is that of `compare`, which reads each answer's mean over its trials."""
+    trials = {"a": (1.0, 1.0, 1.0), "b": (0.0, None, None), "c": (0.5, None, 0.0)}
+    rows = [result(case, score, trial=at) for case, of in trials.items() for at, score in enumerate(of)]
+    whole, [of_answers] = column(rows), columns_of(over_trials(rows))
+    assert (whole.mean, whole.ci) == (of_answers.mean, of_answers.ci) and whole.mean == pytest.approx(1.25 / 3)
+    assert (whole.scored, whole.answers) == (6, 9)
 
 
 def write(path: Path, rows: list[Row]) -> Path:
