@@ -176,6 +176,7 @@ class Reused:
     """The content of a sheet of kept labels: its rows with their probabilities, and the strata and labels by row id.
 
     more: number of new rows. of: number of items whose texts are in no draw, from which the new rows were taken.
+    unlabelled: number of items whose texts are in a stratum of a draw in which nobody labelled a text.
     """
 
     rows: list[tuple[Item, float]]
@@ -183,6 +184,7 @@ class Reused:
     labels: dict[str, Label]
     more: int
     of: int
+    unlabelled: int
 
 
 def reuse(kept: KeptLabels, items: Sequence[Item], person: str | None, more: int, seed: int) -> Reused:
@@ -197,12 +199,15 @@ def reuse(kept: KeptLabels, items: Sequence[Item], person: str | None, more: int
     labelled = Counter(kept.places[text] for text in kept.by_text)
     rows: list[tuple[Item, float]] = []
     fresh: list[Item] = []
+    unlabelled = 0
     strata: dict[str, str] = {}
     labels: dict[str, Label] = {}
     for item, text in zip(items, text_keys(items), strict=True):
         place, by_person = kept.places.get(text), kept.by_text.get(text)
         if place is None:
             fresh.append(item)
+        elif not labelled[place]:
+            unlabelled += 1
         elif by_person is not None:
             rows.append((item, labelled[place] / sizes[place]))
             strata[item.id] = ": ".join(place)
@@ -211,4 +216,5 @@ def reuse(kept: KeptLabels, items: Sequence[Item], person: str | None, more: int
                 labels[item.id] = label
     drawn = draw(fresh, more, seed) if fresh and more else []
     strata |= {item.id: f"{NEW}: {item.stratum}" for item, _ in drawn}
-    return Reused(sorted([*rows, *drawn], key=lambda row: row[0].id), strata, labels, len(drawn), len(fresh))
+    every = sorted([*rows, *drawn], key=lambda row: row[0].id)
+    return Reused(every, strata, labels, len(drawn), len(fresh), unlabelled)

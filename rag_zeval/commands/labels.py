@@ -89,6 +89,11 @@ def reuse_labels(
         raise InputError(f"{labels}: no label applies to {results}: its texts are others. Draw a sheet of it")
     write_sheet(out, population.metric, unit, found.rows, seed, found.labels, found.strata)
     print(f"{out}: {len(found.labels)} of {len(kept.by_text)} labelled texts apply to {results}")
+    if found.unlabelled:
+        print(
+            f"{found.unlabelled} of {len(population.items)} {unit}s are in a score band and slice without any label. "
+            "The figures assume that they are like the others"
+        )
     if found.of:
         print(f"{found.of} of {len(population.items)} {unit}s have texts that no sheet was drawn from")
         print(f"label the {found.more} new rows" if found.more else "no label stands for them: --n draws some to label")

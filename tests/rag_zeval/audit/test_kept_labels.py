@@ -70,6 +70,17 @@ def test_labels_of_an_unequal_draw_give_another_judge_the_mean_that_people_gave(
     assert np.mean([value for value in means if value is not None]) == pytest.approx(0.9, abs=1e-9)
 
 
+def test_texts_of_which_no_label_tells_anything_are_counted(tmp_path: Path) -> None:
+    path, first = tmp_path / "labels.jsonl", items(400)
+    said = {id_: label for id_, label in labelled(draw(first, 30, 0)).items() if int(id_[3:]) % 2}  # one slice alone
+    keep(path, first, "answer", said, "ann")
+    for judge in (0, 1):
+        found = reuse(read_kept(path), items(400, judge), None, 0, 0)
+        assert (len(found.labels), found.unlabelled, found.of) == (len(said), 200, 0)
+    sample = labelled_sample(first, said)
+    assert sample and sample.unlabelled == 200  # as `audit` counts them
+
+
 def test_new_texts_are_counted_and_drawn_apart(tmp_path: Path) -> None:
     path, old = tmp_path / "labels.jsonl", items(200)
     keep(path, old, "answer", labelled(draw(old, 20, 0)), "ann")
