@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 
@@ -131,12 +132,15 @@ def of_metric(name: str, scores: Scores) -> list[Finding]:
         Finding(MEAN, name, "", n, sum(known.values()) / n, bounds),
         Finding(BEST, name, "", n, perfect / n, share_interval(perfect, n)),
     ]
-    by_system: dict[str, dict[str, float]] = defaultdict(dict)
+    by_system: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for (case, system, _), score in known.items():
-        by_system[system][case] = score
+        by_system[system][case].append(score)  # several if two files have other answers of one system
     if len(by_system) > 1:
         share, pairs = discriminative_power(
-            {system: [of_case.get(case) for case in by_case] for system, of_case in by_system.items()}
+            {
+                system: [fmean(of_case[case]) if case in of_case else None for case in by_case]
+                for system, of_case in by_system.items()
+            }
         )
         found.append(Finding(APART, name, "", len(pairs), share))
     return found

@@ -53,6 +53,15 @@ def test_of_many_answers_whole_cases_are_drawn(monkeypatch: pytest.MonkeyPatch) 
     )
 
 
+def test_all_answers_of_a_system_decide_whether_it_is_told_apart_whichever_comes_first() -> None:
+    versions = [
+        {(str(case), system, text): value for case in range(20) for system, value in values.items()}
+        for text, values in (("a", {"s": 1.0, "t": 0.0}), ("b", {"s": 0.5, "t": 0.5}))
+    ]
+    for first, second in (versions, versions[::-1]):
+        assert {one.what: one.value for one in of_metric("m", {**first, **second})}[metric_validity.APART] == 1
+
+
 def test_a_metric_has_its_mean_its_perfect_answers_and_the_pairs_it_tells_apart() -> None:
     assert [best_value(name) for name in ("rag_zeval@truth", "umbrela", "ragchecker_hallucination")] == [1, 3, 0]
     known = {("1", "old", "a"): 1.0, ("1", "new", "a"): 1.0, ("2", "old", "a"): 0.5, ("2", "new", "b"): None}
