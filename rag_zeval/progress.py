@@ -60,27 +60,38 @@ class Job:
         self._progress, self._label = progress, label
         self._before = self._done = done
         self._total, self._note = total, note
+        self._parts: dict[str, float] = {}  # the shares of rows that are not finished
         self._started = self._last_line = time.monotonic()
         self._bar = progress.bars.add_task(label, total=total, completed=done, pace=note)
 
-    def advance(self, note: str = "") -> None:
-        """Count one more row as done. note: what else to show, such as the costs."""
+    def advance(self, note: str = "", row: str = "") -> None:
+        """Count one more row as done. note: what else to show, such as the costs. row: its id, if it came in parts."""
         self._done, self._note = self._done + 1, note
+        self._parts.pop(row, None)
+        self._show()
+
+    def part_done(self, row: str, share: float) -> None:
+        """Count a share of a row, from 0 to 1, in the rate and the time left. The row itself does not count yet."""
+        self._parts[row] = share
+        self._show()
+
+    def _show(self) -> None:
         if self._progress.draws:
             self._progress.bars.update(self._bar, completed=self._done, pace=self._pace())
         elif time.monotonic() - self._last_line >= LINE_EVERY:
             self._print_line()
 
     def _pace(self) -> str:
-        """Return the rate, the time left (at the end, the time taken) and the note; before the first row, the note."""
-        taken, new, missing = time.monotonic() - self._started, self._done - self._before, self._total - self._done
+        """Return the rate, the time left (at the end, the time taken) and the note; at the beginning, only the note."""
+        taken, done = time.monotonic() - self._started, self._done + sum(self._parts.values())
+        new, missing = done - self._before, self._total - done
         if not new:
             return self._note
         rate = new / max(taken, 1e-3)
         seconds = timedelta(seconds=round(missing / rate if missing else taken))
         speed = f"{rate:.2f} rows/s" if rate >= SLOW else f"{60 * rate:.2f} rows/min"
-        pace = f"{speed}, {seconds}{' left' if missing else ''}"
-        return f"{pace}, {self._note}" if self._note else pace
+        parts = f"{len(self._parts)} partly done" if self._parts else ""
+        return ", ".join(filter(None, (speed, f"{seconds}{' left' if missing else ''}", parts, self._note)))
 
     def _print_line(self) -> None:
         self._last_line = time.monotonic()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -187,6 +187,8 @@ class Scorer(ABC):
     prompt_hash: the hash of the prompts for a judge; None without a judge.
     group: how many examples, in the benchmark's order, are scored together because they are computed in a batch. None
     if each is scored by itself.
+    part_done: is called with the id of an example and the share of it that is judged, from 0 to 1, if the scorer judges
+    it in parts. None: nobody wants to know.
     """
 
     name: str
@@ -196,6 +198,7 @@ class Scorer(ABC):
     asks: str = NO_MODEL
     group: int | None = None
     prompt_hash: str | None = None
+    part_done: Callable[[str, float], None] | None = None
 
     def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
         """Yield one Scored per example, in any order.

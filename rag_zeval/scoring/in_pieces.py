@@ -85,6 +85,8 @@ class InPieces(Scorer):
             if len(there) == len(waiting[id_]):
                 yield _together(id_, there)
                 del waiting[id_]
+            elif self.part_done:
+                self.part_done(id_, len(there) / len(waiting[id_]))
 
     def _cut(self, example: Example) -> list[Example]:
         cut = pieces(example.reference, lambda piece: self._fits(replace(example, reference=piece)))

@@ -191,6 +191,8 @@ class InWindows(Scorer):
                 ask(of, of.take(window, scored))
                 if of.is_done:
                     yield of.together()
+                elif self.part_done:
+                    self.part_done(of.example.id, of.share)
 
 
 class _LongExample:
@@ -260,6 +262,11 @@ class _LongExample:
     @property
     def is_done(self) -> bool:
         return not self._waiting
+
+    @property
+    def share(self) -> float:
+        """The share of what is asked about the example, as far as it is known, that was replied to."""
+        return len(self._spent) / (len(self._spent) + self._waiting)
 
     def together(self) -> Scored:
         if len(self._spent) == 1 and len(self.windows) == 1:

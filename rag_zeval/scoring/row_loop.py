@@ -2,7 +2,7 @@
 
 import gc
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -61,13 +61,18 @@ def score_rows(work: Work, writer: RowWriter, progress: Progress, spending: Spen
     total, kept = len(work.examples), len(work.examples) - len(missing)
     unscored = []
     with _COLLECTOR.less_often(), progress.job(work.label, total, kept, spending.shown) as job:
-        for scored in _scored(work, missing):
+
+        def part_done(id_: str, share: float) -> None:
+            if work.row_id(id_) not in done:
+                job.part_done(id_, share)
+
+        for scored in _scored(work, missing, part_done):
             spending.unasked += bool(scored.unasked)
             if work.row_id(scored.id) not in done and (scored.calls or not scored.unasked):
                 row = work.row(scored)
                 writer.append(row)
                 spending.add(row)
-                job.advance(spending.shown)
+                job.advance(spending.shown, scored.id)
                 if None in scored.values:
                     unscored.append(scored.id)
             check_stopped()
@@ -103,9 +108,13 @@ class _Collector:
 _COLLECTOR = _Collector()
 
 
-def _scored(work: Work, missing: Sequence[str]) -> Iterator[Scored]:
-    for group in _groups(work, missing):
-        yield from work.scorer.score(map(work.examples.__getitem__, group))
+def _scored(work: Work, missing: Sequence[str], part_done: Callable[[str, float], None]) -> Iterator[Scored]:
+    work.scorer.part_done = part_done
+    try:
+        for group in _groups(work, missing):
+            yield from work.scorer.score(map(work.examples.__getitem__, group))
+    finally:
+        work.scorer.part_done = None
 
 
 def _groups(work: Work, missing: Sequence[str]) -> Iterable[Sequence[str]]:

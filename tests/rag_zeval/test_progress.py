@@ -57,6 +57,22 @@ def test_a_line_says_rate_and_time_left(monkeypatch: pytest.MonkeyPatch, seconds
     assert lines[-1] == f"asking: 60/100, {last} left, $0.10"  # it was stopped
 
 
+def test_parts_of_rows_count_in_rate_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten rows of four parts each, 10 s a part. All first parts come first, then all second ones, ..."""
+    file, clock = io.StringIO(), [0.0]
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    with Progress(Console(file=file)) as bars, bars.job("judge", 30, 20) as job:
+        for part in range(1, 5):
+            for row in map(str, range(10)):
+                clock[0] += 10
+                job.advance("$1", row) if part == 4 else job.part_done(row, part / 4)
+    lines = file.getvalue().splitlines()
+    assert lines[0] == "judge: 20/30, 1.50 rows/min, 0:06:10 left, 3 partly done"
+    assert lines[9] == "judge: 20/30, 1.50 rows/min, 0:01:40 left, 10 partly done"
+    assert lines[10] == "judge: 23/30, 1.50 rows/min, 0:01:10 left, 7 partly done, $1"
+    assert lines[-1] == "judge: 30/30, 1.50 rows/min, 0:06:40, $1"
+
+
 def test_a_terminal_has_one_bar_and_who_comes_beside_it_writes_lines() -> None:
     screen, other = (Console(file=io.StringIO(), force_terminal=True, width=120) for _ in range(2))
     with Progress(screen) as bars, bars.job("the first [b]", 2) as job:

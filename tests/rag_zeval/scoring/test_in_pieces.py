@@ -51,9 +51,12 @@ class Verbatim(Scorer):
 def test_an_answer_has_the_best_score_of_a_piece_and_nothing_is_lost(words: int) -> None:
     scorer = Verbatim()
     short = replace(LONG, id="y", reference="Fact 1 is so.")
-    found = {row.id: row for row in InPieces(scorer, at_most(words)).score([CHUNKED, short])}
+    in_pieces, shares = InPieces(scorer, at_most(words)), list[float]()
+    in_pieces.part_done = lambda _, share: shares.append(share)
+    found = {row.id: row for row in in_pieces.score([CHUNKED, short])}
     assert found["x"].values == (1, 1, 0) and found["y"].values == (1, 0, 0)
     pieces = [one for one in scorer.asked if one.id.startswith("x#")]
+    assert shares == [at / len(pieces) for at in range(1, len(pieces))]
     assert " ".join(one.reference for one in sorted(pieces, key=lambda one: one.id)) == LONG.reference
     assert all(len(one.reference.split()) <= words for one in pieces)
     assert all(one.chunks == ((one.reference,) if len(pieces) > 1 else CHUNKED.chunks) for one in pieces)

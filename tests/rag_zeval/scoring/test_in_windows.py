@@ -1,23 +1,32 @@
 """Answers that are too long for a judge are judged in windows of sentences, and nothing of them is left out."""
 
+import io
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 from scripted_backend import ScriptedBackend
 
+from rag_zeval import progress
 from rag_zeval.judge.example import Example
 from rag_zeval.literal_judge import read_prompt
 from rag_zeval.models.language_model import Reply, Request, Sampling
+from rag_zeval.progress import Progress
+from rag_zeval.rows import RowWriter
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Scored
 from rag_zeval.scoring.estimate import mock_reply
 from rag_zeval.scoring.in_pieces import InPieces
 from rag_zeval.scoring.in_windows import InWindows, answer_sentences, plan_parts
+from rag_zeval.scoring.row_loop import Work, score_rows
+from rag_zeval.scoring.spending import Spending
 
 FACTS = [f"Fact {number} is so." for number in range(20)]
 ANSWERS = st.lists(
@@ -63,9 +72,11 @@ def loses_itself(most: int) -> Callable[[Request], str | Reply]:
 def test_claims_do_not_depend_on_the_windows_nor_on_what_fails_at_first(texts: Any, limit: int, most: int) -> None:
     examples = [example([mark.join(facts) for facts, mark in of], f"{at}") for at, of in enumerate(texts)]
     whole = {row.id: row for row in rag_zeval().score(examples)}
-    scorer = InWindows(rag_zeval(loses_itself(most)), limit)
+    scorer, shares = InWindows(rag_zeval(loses_itself(most)), limit), list[tuple[str, float]]()
+    scorer.part_done = lambda id_, share: shares.append((id_, share))
     rows = list(scorer.score(examples))
     assert len(rows) == len(examples)
+    assert {id_ for id_, _ in shares} <= {row.id for row in rows} and all(0 < share < 1 for _, share in shares)
     for row in rows:
         assert (row.values, verdicts(row)) == (whole[row.id].values, verdicts(whole[row.id]))
         assert [one["id"] for one in row.parts["trajectory"]] == [
@@ -77,7 +88,7 @@ def test_claims_do_not_depend_on_the_windows_nor_on_what_fails_at_first(texts: A
             assert [1, *(end + 1 for end in last)] == [*first, len(answer_sentences(answer)) + 1]
             assert all(end - start < limit for start, end in zip(first, last, strict=True))
     asked: Any = scorer.scorer
-    assert sum(row.calls for row in rows) == asked._evaluator.backend.calls
+    assert sum(row.calls for row in rows) == asked._evaluator.backend.calls == len(shares) + len(rows)
 
 
 def test_short_answers_are_judged_as_they_are_and_long_ones_each_alone() -> None:
@@ -226,6 +237,29 @@ def test_a_piece_without_claims_about_a_window_does_not_take_those_of_another_pi
     pieces = InPieces(rag_zeval(silent_about_fact_7), lambda of: len(of.reference.split()) <= 20)
     (row,) = InWindows(pieces, 1).score([example([f"{FACTS[1]} {FACTS[7]}"], reference=" ".join(FACTS[:6]))])
     assert verdicts(row) == [[("Fact 1 is so", True), ("Fact 7 is so", False)]] and row.values == (0.5,)
+
+
+def test_the_progress_of_a_group_shows_before_its_rows_come(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """All examples of a group are asked about at once, and the batches mix their windows. Each reply takes a minute."""
+    clock = [0.0]
+
+    def slow(request: Request) -> Reply:
+        clock[0] += 60
+        return mock_reply(request)
+
+    long = {str(at): example([" ".join(FACTS[:4])], str(at)) for at in range(6)}
+    scorer, file = InWindows(rag_zeval(slow), 1), io.StringIO()
+    scorer.group = 3
+    done = Scored("1", (), final=True).row()
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    with RowWriter(tmp_path / "rows.jsonl") as writer, Progress(Console(file=file)) as shown:
+        writer.append(done)  # a kill lost the other rows of its group, so the group is judged again
+        score_rows(Work("judge", scorer, long), writer, shown, Spending())
+    lines = file.getvalue().splitlines()
+    assert lines[0] == "judge: 1/6, 0.25 rows/min, 0:19:00 left, 1 partly done"
+    assert lines[3] == "judge: 2/6, 0.25 rows/min, 0:16:00 left"
+    assert lines[4] == "judge: 2/6, 0.14 rows/min, 0:27:00 left, 1 partly done"  # four replies about row 1 again
+    assert lines[-1].startswith("judge: 6/6, ") and scorer.part_done is None
 
 
 def test_judges_without_a_limit_are_asked_as_before() -> None:
