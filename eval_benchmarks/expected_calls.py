@@ -1,24 +1,28 @@
 """The dry run of a benchmark: the calls that a run would make, estimated with a mock judge on some examples.
 
-Only the data are loaded, and no model.
+Only the data are loaded, and the tokenizer of a local judge if references may have to be cut. No model is loaded.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from eval_benchmarks.bench_settings import BenchSettings, check_names
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.both_orders import has_pairs
 from eval_benchmarks.datasets.labelled.description import read_description, set_names
 from eval_benchmarks.datasets.registry import find_benchmarks
-from eval_benchmarks.jobs import judge_asking, trials_of, unknown_to_judge
+from eval_benchmarks.jobs import LeaveOut, has_what_it_needs, is_ranker, judge_asking, trials_of, unsuited_judge
 from eval_benchmarks.originals.packages import ORIGINALS
 from eval_benchmarks.output.table import NONE, Table
 from rag_zeval.budget import Price
-from rag_zeval.models.window import card_of
+from rag_zeval.judge.prompt import RANKING, judge_messages
+from rag_zeval.judge.schema import LETTERS
+from rag_zeval.literal_judge import count_tokens
+from rag_zeval.models.window import card_of, open_window
 from rag_zeval.scorers.bert_score import BertScore
-from rag_zeval.scorers.registry import CHECKER_SCORERS, JUDGE, SCORERS
+from rag_zeval.scorers.registry import CHECKER_SCORERS, JUDGE, MEASURES, SCORERS
+from rag_zeval.scorers.sft_ranker import SftRanker
 from rag_zeval.scoring.estimate import PlannedCalls, drawn_to_look_at, planned_calls
 from rag_zeval.scoring.opening import Asking
 from rag_zeval.scoring.prices import price_of
@@ -63,25 +67,37 @@ class ExpectedCalls:
         )
 
 
-def expected_calls(settings: BenchSettings, benchmarks: Iterable[Benchmark]) -> Iterator[ExpectedCalls]:
+def expected_calls(
+    settings: BenchSettings, benchmarks: Iterable[Benchmark], leave_out: LeaveOut
+) -> Iterator[ExpectedCalls]:
     """Yield the expected calls of every benchmark, scorer and model.
 
     They come by benchmark: first its scorers without a model, then every model with all judged scorers. What a run
-    leaves out is skipped: the scorers of `scorers_left_out`, and texts and prompts that a judge does not know.
+    leaves out is skipped, and `leave_out` is told: the scorers of `scorers_left_out`, those that need what a benchmark
+    lacks, and texts and prompts that a judge does not know.
     """
     judged, lacking = settings.judged_scorers, scorers_left_out(settings)
+    for name, key in lacking.items():
+        leave_out(f"{name}: {key} is not a folder with a model")
     for benchmark in benchmarks:
         rows = sum(len(example.answers) for example in benchmark.examples)
-        for name in dict.fromkeys(settings.scorers):
-            if name not in judged and name not in lacking:
+        measures = {name: MEASURES.get(name) or ORIGINALS.get(name) for name in settings.scorers if name not in lacking}
+        fitting = [name for name, of in measures.items() if of is None or has_what_it_needs(benchmark, of, leave_out)]
+        for name in fitting:
+            if name not in judged:
                 yield ExpectedCalls(benchmark.name, name, None, rows, trials=1, asked=PlannedCalls(0, 0, 0))
         for model in settings.models:
-            card = card_of(model)
-            names = [name for name in judged if not unknown_to_judge(benchmark, name, card)]
-            found = _asked_by_each(settings, benchmark, names, card)
+            names, card = [], card_of(model)
+            for name in (name for name in fitting if name in judged):
+                if unsuited := unsuited_judge(settings, benchmark, name, card):
+                    leave_out(f"{benchmark.name}, {name} by {model}: {unsuited}")
+                else:
+                    names.append(name)
+            found = _asked_by_each(settings, benchmark, names, model)
+            judge = SftRanker.name if is_ranker(judge_asking(settings, benchmark), card) else JUDGE
             for name in names:
-                trials = trials_of(settings, benchmark, name)
-                yield ExpectedCalls(benchmark.name, name, model, rows, trials, found.get(name))
+                shown, trials = judge if name == JUDGE else name, trials_of(settings, benchmark, name)
+                yield ExpectedCalls(benchmark.name, shown, model, rows, trials, found.get(name))
 
 
 def scorers_left_out(settings: BenchSettings) -> dict[str, str]:
@@ -92,24 +108,39 @@ def scorers_left_out(settings: BenchSettings) -> dict[str, str]:
 
 
 def _asked_by_each(
-    settings: BenchSettings, benchmark: Benchmark, names: Sequence[str], card: Mapping[str, Any]
+    settings: BenchSettings, benchmark: Benchmark, names: Sequence[str], model: str
 ) -> dict[str, PlannedCalls]:
-    """Estimate, by scorer, what the scorers of these names ask a judge with this card, in all trials.
+    """Estimate, by scorer, what the scorers of these names ask this judge, in all trials.
 
     A question that an earlier scorer asks too is not counted again. Original packages are left out.
     """
-    n = len(benchmark.examples)
+    n, card = len(benchmark.examples), card_of(model)
+    window = open_window(model) if names and benchmark.absolute else None  # only such references are judged in pieces
     looked_at = [benchmark.examples[at] for at in drawn_to_look_at(n)]
     found: dict[str, PlannedCalls] = {}
     if JUDGE in names:
         orders = 2 if settings.judge.swapped and has_pairs(benchmark) else 1
         times = orders * trials_of(settings, benchmark, JUDGE)
         asking = judge_asking(settings, benchmark)
-        found[JUDGE] = next(planned_calls([(JUDGE, looked_at)], asking, times * n, card))
+        found[JUDGE] = (
+            asked_by_ranker(benchmark, times)
+            if is_ranker(asking, card)
+            else next(planned_calls([(JUDGE, looked_at)], asking, times * n, card, window))
+        )
     others = [name for name in names if name != JUDGE and name not in ORIGINALS]
     asking = Asking(settings.judge.sampling())
-    calls = planned_calls([(name, looked_at) for name in others], asking, settings.judge.trials * n, card)
+    calls = planned_calls([(name, looked_at) for name in others], asking, settings.judge.trials * n, card, window)
     return found | dict(zip(others, calls, strict=True))
+
+
+def asked_by_ranker(benchmark: Benchmark, times: int) -> PlannedCalls:
+    """Return what a ranker is asked if it ranks every example so many times. A reply is a list of letters."""
+    prompts = replies = 0
+    for example in benchmark.examples:
+        messages = judge_messages(RANKING.name, example.question, example.reference, example.answers)
+        prompts += sum(count_tokens(message["content"]) for message in messages)
+        replies += count_tokens(json.dumps([*LETTERS[: len(example.answers)]]))
+    return PlannedCalls(times * len(benchmark.examples), times * prompts, times * replies)
 
 
 def expected_calls_table(settings: BenchSettings, prices: dict[str, Price]) -> tuple[list[Table], list[str]]:
@@ -117,23 +148,15 @@ def expected_calls_table(settings: BenchSettings, prices: dict[str, Price]) -> t
     check_names("scorers", settings.scorers, [*SCORERS, *ORIGINALS])
     benchmarks, missing = find_benchmarks(settings)
     speed = settings.judge.reply_tokens_per_second
-    lines = [one.cells(speed, prices) for one in expected_calls(settings, benchmarks)]
+    left_out: list[str] = []
+    lines = [one.cells(speed, prices) for one in expected_calls(settings, benchmarks, left_out.append)]
     there = {benchmark.name for benchmark in benchmarks}
     for name in settings.benchmarks:
         rows = read_description(name).test.rows if name in set_names() and name not in there else None
         if rows is not None:
             lines.append((name, NONE, NONE, f"{rows:,}", *[NONE] * (len(HEADS) - 4)))
     notes = [f"missing: {one}" for one in missing]
-    notes += [
-        f"left out: {name}: {key} is not a folder with a model" for name, key in scorers_left_out(settings).items()
-    ]
-    notes += [
-        f"left out: {benchmark.name}, {name} by {model}: {why}"
-        for model in settings.models
-        for benchmark in benchmarks
-        for name in settings.judged_scorers
-        if (why := unknown_to_judge(benchmark, name, card_of(model)))
-    ]
+    notes += [f"left out: {one}" for one in left_out]
     notes.append(
         "tokens are the words and punctuation marks of a rule-based mock judge, so this is a rough estimate; "
         f"hours assume {speed:,g} reply tokens per second (judge.reply_tokens_per_second) and no time for prompts"

@@ -129,7 +129,7 @@ def jobs(
         for scorer in benchmark.shipped:
             yield ScoringJob(benchmark, scorer)
     measures = [MEASURES[name] for name in dict.fromkeys(settings.scorers) if name in MEASURES]
-    fitting = [pair for pair in itertools.product(benchmarks, measures) if _has_what_it_needs(*pair, leave_out)]
+    fitting = [pair for pair in itertools.product(benchmarks, measures) if has_what_it_needs(*pair, leave_out)]
     cache = ReplyCache(Path(settings.out_dir) / REPLIES) if fitting else None
     with cache or nullcontext():
         embedder = None  # the embedding model; it embeds each text only once
@@ -193,26 +193,31 @@ def _judge_jobs(
 ) -> Iterator[ScoringJob]:
     """Yield the jobs of RAG-Zeval by one model, or of a ranker if the model is one."""
     for benchmark in benchmarks:
-        if unknown := unknown_to_judge(benchmark, JUDGE, backend.card):
-            leave_out(f"{benchmark.name}, {JUDGE} by {spec}: {unknown}")
+        if unsuited := unsuited_judge(settings, benchmark, JUDGE, backend.card):
+            leave_out(f"{benchmark.name}, {JUDGE} by {spec}: {unsuited}")
             continue
         for trial in range(trials_of(settings, benchmark, JUDGE)):
-            scorer = judge_scorer(settings, benchmark, backend, trial)
-            if benchmark.absolute and isinstance(scorer, SftRanker):
-                leave_out(f"{benchmark.name}, {scorer.name} by {spec}: a ranker does not say what is supported")
-                break
-            yield _job(benchmark, scorer, spec, trial, judge=backend)
+            yield _job(benchmark, judge_scorer(settings, benchmark, backend, trial), spec, trial, judge=backend)
 
 
-def unknown_to_judge(benchmark: Benchmark, name: str, card: Mapping[str, Any]) -> str | None:
+def unsuited_judge(settings: BenchSettings, benchmark: Benchmark, name: str, card: Mapping[str, Any]) -> str | None:
     """Return why a judge with this card cannot be asked by a scorer of that name. None if it can be.
 
-    A judge of a generated world knows RAG-Zeval's prompt and the texts of its world, and nothing else.
+    A judge of a generated world knows RAG-Zeval's prompt and the texts of its world, and nothing else. A ranker cannot
+    judge texts with labels of their own.
     """
     world = card.get("world")
     if world and name != JUDGE:
         return "this judge knows only its own prompt"
-    return f"this judge knows only its own world ({world})" if world and benchmark.world != world else None
+    if world and benchmark.world != world:
+        return f"this judge knows only its own world ({world})"
+    ranks = name == JUDGE and benchmark.absolute and is_ranker(judge_asking(settings, benchmark), card)
+    return "a ranker does not say what is supported" if ranks else None
+
+
+def is_ranker(asking: Asking, card: Mapping[str, Any]) -> bool:
+    """Whether a judge with this card ranks answers, unless it is asked with another prompt."""
+    return asking.variant is None and card.get("variant") == RANKING.name
 
 
 def trials_of(settings: BenchSettings, benchmark: Benchmark, name: str) -> int:
@@ -237,7 +242,7 @@ def judge_asking(settings: BenchSettings, benchmark: Benchmark, trial: int = 0) 
 def judge_scorer(settings: BenchSettings, benchmark: Benchmark, backend: Backend, trial: int = 0) -> Scorer:
     """Return the scorer that asks this model: RAG-Zeval, or a ranker if the model's card says that it is one."""
     asking = judge_asking(settings, benchmark, trial)
-    if asking.variant is None and backend.card.get("variant") == RANKING.name:
+    if is_ranker(asking, backend.card):
         return SftRanker(backend, asking.sampling)
     return open_scorer(JUDGE, Models(judge=backend), asking)
 
@@ -259,8 +264,8 @@ def _measure_jobs(
     for benchmark, measure in fitting:
         if bool(measure.prompts) != bool(judge):
             continue
-        if judge and (unknown := unknown_to_judge(benchmark, measure.name, judge.card)):
-            leave_out(f"{benchmark.name}, {measure.name} by {model}: {unknown}")
+        if judge and (unsuited := unsuited_judge(settings, benchmark, measure.name, judge.card)):
+            leave_out(f"{benchmark.name}, {measure.name} by {model}: {unsuited}")
             continue
         for trial in range(trials_of(settings, benchmark, measure.name) if judge else 1):
             asking = Asking(sampling=settings.judge.sampling(trial), timeout=timeout)
@@ -284,13 +289,14 @@ def _original_jobs(
             continue
         cache = Path(settings.out_dir) / ORIGINAL_REPLIES
         for benchmark in benchmarks:
-            if _has_what_it_needs(benchmark, original, leave_out):
+            if has_what_it_needs(benchmark, original, leave_out):
                 for trial in range(trials_of(settings, benchmark, name)):
                     scorer = OriginalScorer(name, backend, embedder, cache, settings.judge.timeout, trial)
                     yield ScoringJob(benchmark, scorer, spec, trial)
 
 
-def _has_what_it_needs(benchmark: Benchmark, measure: Measure | Original, leave_out: LeaveOut) -> bool:
+def has_what_it_needs(benchmark: Benchmark, measure: Measure | Original, leave_out: LeaveOut) -> bool:
+    """Whether the examples of a benchmark have what a measure needs. If not, it is left out."""
     missing = missing_everywhere(benchmark.examples, measure.needs)
     if isinstance(measure, Measure) and measure.only and not any(map(measure.only[1], benchmark.examples)):
         missing.append(measure.only[0])

@@ -3,14 +3,14 @@
 Calls and tokens are those that the mock judge would need.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from eval_benchmarks.bench_settings import BenchSettings
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.datasets.registry import find_benchmarks
-from eval_benchmarks.expected_calls import HEADS, ExpectedCalls, expected_calls
+from eval_benchmarks.expected_calls import HEADS, ExpectedCalls, asked_by_ranker, expected_calls
+from eval_benchmarks.jobs import trials_of
 from eval_benchmarks.output.table import NONE, Table
 from experiments.arm_commands import RL, ArmRun, StageCommand
 from experiments.arm_results import read_results
@@ -18,9 +18,8 @@ from experiments.paper.bench_runs import BenchRun
 from experiments.paper.methods import RANKER
 from experiments.paper.paper_settings import PaperSettings
 from experiments.paper.trained_judges import TrainedJudges
-from rag_zeval.judge.prompt import RANKING, judge_messages
-from rag_zeval.judge.schema import LETTERS
-from rag_zeval.literal_judge import count_tokens
+from rag_zeval.scorers.registry import JUDGE
+from rag_zeval.scorers.sft_ranker import SftRanker
 from rag_zeval.scoring.estimate import PlannedCalls
 from rag_zeval.scoring.prices import price_of, read_prices
 from rag_zeval.stages.config import check_settings, load_config
@@ -193,17 +192,12 @@ def _expected(run: BenchRun, bench: BenchSettings, judges: TrainedJudges) -> Ite
         variant = trained.commands[-1].settings["variant"]
         parts = {name: getattr(bench, name).model_copy(update={"variant": variant}) for name in ("judge", "nano_eval")}
         bench = bench.model_copy(update=parts)
-    yield from expected_calls(bench, benchmarks)
+    yield from expected_calls(bench, benchmarks, lambda _: None)
 
 
 def ranker_calls(benchmark: Benchmark, bench: BenchSettings) -> ExpectedCalls:
-    """Return the calls of the SFT ranker: one for each example and trial. A reply is a list of letters."""
-    trials = 1 if benchmark.world else bench.judge.trials
-    prompts = replies = 0
-    for example in benchmark.examples:
-        messages = judge_messages(RANKING.name, example.question, example.reference, example.answers)
-        prompts += sum(count_tokens(message["content"]) for message in messages)
-        replies += count_tokens(json.dumps([*LETTERS[: len(example.answers)]]))
-    asked = PlannedCalls(trials * len(benchmark.examples), trials * prompts, trials * replies)
+    """Return the calls of a ranker that is not trained yet."""
+    trials = trials_of(bench, benchmark, JUDGE)
     rows = sum(len(example.answers) for example in benchmark.examples)
-    return ExpectedCalls(benchmark.name, "sft_ranker", bench.models[0], rows, trials, asked)
+    asked = asked_by_ranker(benchmark, trials)
+    return ExpectedCalls(benchmark.name, SftRanker.name, bench.models[0], rows, trials, asked)

@@ -126,15 +126,22 @@ def test_citations_are_judged_only_where_an_answer_cites(
     answer: str, asked: int, literal_judge: Any, wikieval: Any, capsys: Any
 ) -> None:
     run = wikieval({"question": "q", "answer": answer, "context_v1": ["It rains."]})
-    assert run("scorers=[bleu,citation_f1]", f"models=['{literal_judge.spec()}']") == 0
     line = "left out: wikieval, citation_f1: the benchmark has no answers that cite chunks"
-    assert (line in capsys.readouterr().out) == (not asked)
+    for more in ("dry_run=true", "dry_run=false"):  # a plan says the same
+        assert run("scorers=[bleu,citation_f1]", f"models=['{literal_judge.spec()}']", more) == 0
+        shown = capsys.readouterr().out
+        assert (line in shown) == (not asked)
+        assert any("citation_f1" in one for one in shown.splitlines() if one != line) == bool(asked)
     assert len(literal_judge.requests) == asked
 
 
 def _judge_of_three_sentences(folder: Path, reply: Callable[[Any], str], monkeypatch: Any) -> str:
     """The folder of a judge whose card limits answers to three sentences, and which replies so."""
-    card = {"variant": "compact", "answer_sentences": 3}
+    return _judge_with_card({"variant": "compact", "answer_sentences": 3}, folder, reply, monkeypatch)
+
+
+def _judge_with_card(card: dict[str, Any], folder: Path, reply: Callable[[Any], str], monkeypatch: Any) -> str:
+    """The folder of a judge that replies so."""
     folder.mkdir()
     (folder / "rag_zeval.json").write_text(json.dumps(card))
     (folder / "config.json").write_text("{}")
@@ -173,6 +180,48 @@ def test_a_sentence_that_cannot_be_read_is_asked_about_in_pieces_of_the_referenc
     assert run("scorers=[rag_zeval]", _judge_of_three_sentences(tmp_path / "judge", reply, monkeypatch)) == 0
     values = {row["id"]: row["scores"][0]["value"] for row in run.rows("wikieval__rag_zeval")}
     assert values["0-poor_answer"] == 0.5
+
+
+def test_a_ranker_is_planned_as_it_is_asked(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    write_wice(tmp_path, 3)
+    card, out = {"variant": "ranking-only"}, tmp_path / "out"
+    model = _judge_with_card(card, tmp_path / "ranker", lambda _: '["B", "A"]', monkeypatch)
+    words = ["benchmarks=[nano_meta,wice]", "nano_eval.n=4", "judge.swapped=true", "bootstrap.draws=20", model]
+    words += [f"data_dir={tmp_path}", f"out_dir={out}", "scorers=[rag_zeval]"]
+    shown = []
+    for dry_run in ("true", "false"):
+        assert main([*words, f"dry_run={dry_run}"]) == 0
+        shown.append(capsys.readouterr().out)
+    plan, ran = shown
+    left_out = f"left out: wice, rag_zeval by {tmp_path / 'ranker'}: a ranker does not say what is supported"
+    assert left_out in plan and left_out in ran
+    (planned,) = [line.split() for line in plan.splitlines() if line.startswith(" nano_meta")]
+    rows = [json.loads(line) for path in (out / "rows").iterdir() for line in path.read_text().splitlines()]
+    assert planned[1] == "sft_ranker" and int(planned[5]) == sum(row["calls"] for row in rows) == 8
+    assert int(planned[7]) == 8 * count_tokens('["B", "A"]')
+
+
+def test_a_plan_counts_the_pieces_of_references_that_are_too_long(
+    tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
+    write_wice(tmp_path, 3)
+    model = _judge_with_card({"variant": "compact"}, tmp_path / "judge", _literally, monkeypatch)
+    words = [
+        "dry_run=true",
+        "benchmarks=[wice]",
+        f"data_dir={tmp_path}",
+        "scorers=[answered,ares_context_relevance]",
+        model,
+    ]
+    calls = []
+    for words_in_window in (1000, 32):  # a page has 6 words and its three claims 12; they may take half of the window
+        monkeypatch.setattr(
+            "eval_benchmarks.expected_calls.open_window",
+            lambda _, window=words_in_window: ScriptedBackend([], max_context=window),
+        )
+        assert main(words) == 0
+        calls.append([line.split()[5] for line in capsys.readouterr().out.splitlines() if line.startswith(" wice")])
+    assert calls == [["3", "1"], ["3", "2"]]  # `answered` reads no reference
 
 
 LABELLED = "benchmarks=[aggrefact,ragtruth,faithbench,wice]"
@@ -222,7 +271,7 @@ def test_the_plan_counts_what_a_run_then_asks(words: list[str], tmp_path: Path, 
     scorers = "scorers=[bleu,rag_zeval,ragas_faithfulness,answered]"
     words = [*words, scorers, f"models=['{scripted_judge.spec()}']", f"data_dir={tmp_path}"]
     settings = check_settings(BenchSettings, load_config("bench", words))
-    planned = {one.scorer: one for one in expected_calls(settings, load_benchmarks(settings)[0])}
+    planned = {one.scorer: one for one in expected_calls(settings, load_benchmarks(settings)[0], print)}
     assert main([*words, f"out_dir={tmp_path / 'out'}", "bootstrap.draws=20"]) == 0
     rows = json.loads((tmp_path / "out/summary.json").read_text())
     costs = ("calls", "prompt_tokens", "completion_tokens")
