@@ -21,8 +21,8 @@ from experiments.paper.methods import MEASURED, TABLES, PaperRow, paper_rows
 from experiments.paper.paper_settings import MOCK_JUDGE, PaperSettings
 from experiments.paper.trained_judges import TrainedJudges
 from rag_zeval.errors import InputError
-from rag_zeval.files import flat, read_json, write_json
-from rag_zeval.models.open import check_spec
+from rag_zeval.files import flat, model_sha256, read_json, write_json
+from rag_zeval.models.open import check_spec, folder_of
 from rag_zeval.scorers.bert_score import BertScore
 from rag_zeval.scorers.registry import MEASURES, TEXT_SCORERS
 from rag_zeval.stages.config import check_settings, load_config
@@ -31,7 +31,7 @@ NO_MODEL = "no-model"
 VLLM = "vllm:"  # prefix of a model folder: decode on this machine's GPUs
 TRIALS = 5  # default number of trials of a judge, as in the paper
 PAPER_BASE = "Qwen2.5-7B-Instruct"  # base of the judges that the paper trains
-DONE = "done.json"  # in a run's folder, once it has finished: its words
+DONE = "done.json"  # in a run's folder, once it has finished: its words, and the hash of its judge's weights
 
 
 @dataclass(frozen=True)
@@ -39,19 +39,27 @@ class BenchRun:
     """One run of the bench.
 
     words: its arguments on the command line. judge: the paper's name of a model, the name of a judge trained here, or
-    NO_MODEL.
+    NO_MODEL. model: the spec of this model; None without one.
     """
 
     judge: str
     benchmark: str
     folder: Path
     words: list[str]
+    model: str | None = None
 
     @property
     def has_ended(self) -> bool:
-        """Whether a run with the same words has finished in this folder."""
+        """Whether a run with the same words, of a judge with the same weights, has finished in this folder."""
         done = self.folder / DONE
-        return done.exists() and read_json(done, list) == self.words
+        return done.exists() and read_json(done, list) == self._made_by()
+
+    def _made_by(self) -> list[str]:
+        """Return the words and, if the model is in a folder, the hash of its weights: it may be trained again."""
+        folder = folder_of(self.model) if self.model else None
+        if folder is None or not (Path(folder) / "config.json").is_file():
+            return self.words
+        return [*self.words, f"weights {model_sha256(folder)}"]
 
     def check_data(self) -> None:
         """Raise InputError if the run has finished, but on other benchmark data than RAG_ZEVAL_DATA holds now."""
@@ -70,7 +78,7 @@ class BenchRun:
         print(f"bench: {self.folder}", flush=True)
         if subprocess.run([sys.executable, "-m", "eval_benchmarks", *self.words], check=False).returncode:
             return False
-        write_json(self.folder / DONE, self.words)
+        write_json(self.folder / DONE, self._made_by())
         return True
 
 
@@ -213,7 +221,8 @@ def _bench_run(rows: list[PaperRow], judge: str, settings: PaperSettings, judges
         **{key: value for key, value in flat(settings.bench).items() if value is not None},
     }
     places = [f"profile={settings.profile}", f"out_dir={folder}"]
-    return BenchRun(judge, name, folder, [*places, *(f"{key}={json.dumps(value)}" for key, value in values.items())])
+    words = [*places, *(f"{key}={json.dumps(value)}" for key, value in values.items())]
+    return BenchRun(judge, name, folder, words, model)
 
 
 def _embeds(row: PaperRow) -> bool:

@@ -8,6 +8,7 @@ import shlex
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -118,6 +119,23 @@ def test_cells_of_other_data_are_refused(
     capfd.readouterr()
     assert main(asked) == 2
     assert "manifest.json: field 'data': ragchecker_meta is not what was scored" in capfd.readouterr().err
+
+
+def test_a_judge_that_was_trained_again_is_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[Any] = []
+
+    def bench(command: Any, **_: Any) -> SimpleNamespace:
+        ran.append(command)
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr(bench_runs.subprocess, "run", bench)
+    model = tmp_path / "model"
+    run = bench_runs.BenchRun("curriculum", "nano_meta", tmp_path, ["words"], f"vllm:{model}")
+    for weights, runs in ((b"first", 1), (b"first", 1), (b"second", 2), (b"second", 2)):
+        model.mkdir(exist_ok=True)
+        (model / "config.json").write_text("{}")
+        (model / "model.safetensors").write_bytes(weights)
+        assert run.do() and len(ran) == runs
 
 
 def wikieval_rows(count: int, **texts: str) -> str:
