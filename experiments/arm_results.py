@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from eval_benchmarks.bench_manifest import read_run as read_bench
+from eval_benchmarks.bench_settings import CALLS
 from eval_benchmarks.benchmark import Benchmark, MeanOfMetrics, Metric, ratio_metric
 from eval_benchmarks.output.curves import read_curves
 from eval_benchmarks.trials import ScorerTrials, group_trials
@@ -46,6 +47,8 @@ from rag_zeval.statistics.weighted_correlations import WEIGHTED, Floats
 # the training curves (names of eval_benchmarks.output.curves.METRICS) that a result file keeps
 CURVES = "reward accuracy evidence claims claims_best claims_worst format kl validation candidates seconds".split()
 
+JUDGE = "judge"  # the section of the bench's settings that says how a judge is asked
+SPEED = (*CALLS, "processes", "reply_tokens_per_second")  # its keys that change how fast it is asked, and no score
 
 NUMBER = (int, float)
 RESULT: FieldTypes = {  # the fields that are read from a result file
@@ -92,7 +95,7 @@ def identity(run: ArmRun, answers: Mapping[str, Any], benchmarks: Sequence[Bench
     """
     settings = {"data": {b.name: b.data_hash for b in benchmarks}, "nano_eval": bench["nano_eval"]}
     if any(benchmark.world is None for benchmark in benchmarks):  # in a generated world judges answer greedily
-        settings["judge"] = bench["judge"]
+        settings[JUDGE] = bench["judge"]
     if run.commands:
         settings |= {"synthesize": dict(answers), **{command.stage: command.settings for command in run.commands}}
     return {"settings": settings, "base": model_sha256(run.base)}
@@ -102,18 +105,22 @@ def is_done(path: Path, wanted: Row) -> bool:
     """Whether the result file exists.
 
     Raises InputError naming the first of its settings that differs from the wanted ones. A setting that did not exist
-    when the result was made counts as its default in configs/<stage>.yaml.
+    when the result was made counts as its default in configs/<stage>.yaml. Settings of the judge that change no score
+    (SPEED) do not count.
     """
     if not path.exists():
         return False
-    stages = dict.fromkeys(("synthesize", *TRAINING), Maybe(dict))
+    stages = dict.fromkeys(("synthesize", *TRAINING, JUDGE), Maybe(dict))
     row: Any = check_object(path, read_json(path), {"settings": Maybe((stages, NONE))})
     before, now = ({key: of.get(key) for key in ("settings", "base")} for of in (row, json.loads(json.dumps(wanted))))
     for stage, settings in (before["settings"] or {}).items():
-        if stage in ("synthesize", *TRAINING):
-            defaults = load_config(stage, [])
+        if stage in ("synthesize", *TRAINING, JUDGE):
+            defaults = load_config("bench", []).judge if stage == JUDGE else load_config(stage, [])
             for key in wanted["settings"].get(stage, ()):
                 settings.setdefault(key, defaults.get(key))
+    for side in (before, now):
+        for key in SPEED:
+            (side["settings"] or {}).get(JUDGE, {}).pop(key, None)
     if key := first_difference(before, now):
         raise InputError(
             f"{path}: is the result of {key}={flat(before).get(key)}, not {flat(now).get(key)}: remove it (and its run "

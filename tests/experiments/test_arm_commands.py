@@ -20,7 +20,7 @@ from experiments.arm_commands import (
 from experiments.arm_results import is_done
 from rag_zeval.errors import InputError
 from rag_zeval.files import flat
-from rag_zeval.stages.config import load_config
+from rag_zeval.stages.config import load_config, stored
 
 
 def planned(*words: str) -> tuple[Experiment, list[ArmRun]]:
@@ -133,6 +133,22 @@ def test_a_result_counts_as_long_as_its_settings_are_the_ones_wanted(tmp_path: P
     path.write_text("{")
     with pytest.raises(InputError, match=r"judge-seed1\.json:1: not valid JSON"):
         is_done(path, wanted())
+
+
+def test_a_result_does_not_depend_on_how_fast_its_judge_was_asked_nor_on_settings_that_came_later(
+    tmp_path: Path,
+) -> None:
+    path, judge = tmp_path / "base.json", stored(load_config("bench", []))["judge"]
+
+    def settings(**judged: Any) -> dict[str, Any]:
+        return {"settings": {"judge": {key: value for key, value in judged.items() if value != ""}}, "base": "abc"}
+
+    for changed in ({}, {"concurrency": 99, "processes": 4, "timeout": 1}, {"patterns": "", "connect_timeout": ""}):
+        path.write_text(json.dumps(settings(**{**judge, **changed})))
+        assert is_done(path, settings(**judge))
+    path.write_text(json.dumps(settings(**{**judge, "temperature": 0.7})))
+    with pytest.raises(InputError, match=r"settings\.judge\.temperature=0\.7, not 0\.1"):
+        is_done(path, settings(**judge))
 
 
 def test_the_published_results_count_though_their_stages_have_got_more_filters() -> None:
