@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rag_zeval.errors import InputError
+from rag_zeval.results import SPENT
 from rag_zeval.streams import command_line
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _speed(scorer: "ScorerTrials") -> str | None:
 
     None for a scorer that made no calls.
     """
-    rows = [row for trial in scorer.trials for row in trial.scored.values() if row.calls]
+    rows = [row for trial in scorer.trials for row in trial.scored.values() if row.calls and row.id != SPENT]
     seconds = sum(row.seconds for row in rows)
     if not seconds:
         return None

@@ -34,6 +34,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.models.embeddings import OpenAIEmbedder
 from rag_zeval.models.openai_api import OpenAIBackend
 from rag_zeval.progress import Progress
+from rag_zeval.results import SPENT
 from rag_zeval.scorers.score import Score, Scored, Scorer
 from rag_zeval.scoring.opening import Asking, Models, open_scorer
 from rag_zeval.statistics.bootstrap import DRAWS, Correlation, interval
@@ -61,11 +62,12 @@ def both(name: str, benchmark: RagcheckerMeta, judge: CountingJudge, out: Path) 
 
 def compare(name: str, ours: ByExample, theirs: ByExample) -> tuple[list[str], list[list[str]]]:
     """Return the scorer's line of the first table, and its lines of the second."""
-    deltas = [np.array([score_delta(side[id_]) for id_ in ours]) for side in (ours, theirs)]
+    ids = [id_ for id_ in ours if id_ != SPENT]
+    deltas = [np.array([score_delta(side[id_]) for id_ in ids]) for side in (ours, theirs)]
     there = ~np.isnan(deltas[0]) & ~np.isnan(deltas[1])
     tau = Correlation("kendall", deltas[0], deltas[1][:, None])
     ends = interval(tau, there, DRAWS, seed=0) or (None, None)
-    pairs = [*chain.from_iterable(zip(ours[id_].scores, theirs[id_].scores, strict=True) for id_ in ours)]
+    pairs = [*chain.from_iterable(zip(ours[id_].scores, theirs[id_].scores, strict=True) for id_ in ids)]
     scored = [(our.value, their.value) for our, their in pairs if our.value is not None and their.value is not None]
     same = sum(abs(our - their) <= SAME for our, their in scored)
     value = tau.point(there)

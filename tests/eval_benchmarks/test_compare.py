@@ -10,12 +10,13 @@ import pytest
 
 from eval_benchmarks.__main__ import bench
 from eval_benchmarks.bench_manifest import read_run
-from eval_benchmarks.compare import main
+from eval_benchmarks.compare import _speed, main
 from eval_benchmarks.output.comparisons import agreement_rows, pair_rows
 from eval_benchmarks.output.summary import summary_rows
 from eval_benchmarks.trials import BenchResults, ScorerTrials, Trial, group_trials
 from rag_zeval.errors import InputError
 from rag_zeval.judge.example import Example
+from rag_zeval.results import SPENT
 from rag_zeval.scorers.score import Score, Scored
 
 
@@ -63,6 +64,12 @@ def test_any_two_scorers_are_compared_without_asking_anybody(run: Path, judge_se
     assert re.search(rf"nano_eval, {re.escape(yes)}: [\d.]+ examples a minute", shown) and "bleu: " not in shown
     assert main([str(run), yes, "bleu"]) == 0
     assert len(judge_server.server.requests) == asked
+
+
+def test_the_costs_of_retried_rows_are_no_example_that_a_judge_scored() -> None:
+    rows = {id_: Scored(id_, (Score(1.0),), calls=1, seconds=2.0) for id_ in "ab"} | {SPENT: Scored(SPENT, (), calls=1)}
+    judged: Any = SimpleNamespace(trials=[SimpleNamespace(scored=rows)], benchmark=SimpleNamespace(name="b"), name="j")
+    assert str(_speed(judged)).startswith("b, j: 30.0 examples a minute")
 
 
 def test_the_mean_of_training_seeds_is_compared(run: Path, judge_server: Any, capsys: Any) -> None:

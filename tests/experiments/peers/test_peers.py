@@ -15,6 +15,7 @@ from experiments.peers.runs import PACKAGES, SCORES, Package, run
 from rag_zeval.errors import InputError
 from rag_zeval.judge.example import Example
 from rag_zeval.models.openai_api import OpenAIBackend
+from rag_zeval.results import SPENT
 from rag_zeval.scorers.registry import MEASURES
 from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.scoring.opening import Asking, Models, open_scorer
@@ -115,6 +116,7 @@ def test_agreement_is_of_the_differences_and_names_what_one_side_lacks() -> None
     theirs = {
         id_: replace(one, scores=tuple(Score((s.value or 0.0) / 2) for s in one.scores)) for id_, one in ours.items()
     }
+    ours[SPENT] = Scored(SPENT, ())  # the row that keeps the costs of a retried one
     line, reasons = compare("a_scorer", ours, theirs)
     assert line[:2] == ["a_scorer", "8"] and line[2].startswith("1.000 [")
     assert line[3:] == ["17", "9", "1"]  # the eight zeros and that of at = 0 are equal
