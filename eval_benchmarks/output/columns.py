@@ -8,7 +8,8 @@ import csv
 import io
 from collections.abc import Callable, Mapping, Sequence
 
-from eval_benchmarks.datasets.labelled.benchmark import AUROC, BY_THRESHOLD, MACRO, OF_SPANS, POOLED, THRESHOLD, TUNED
+from eval_benchmarks.datasets.labelled.benchmark import AUROC, BY_THRESHOLD, OF_SPANS, THRESHOLD, TUNED
+from eval_benchmarks.datasets.labelled.description import MACRO, POOLED
 from eval_benchmarks.output.table import NONE, Table
 from eval_benchmarks.trials import scorer_name
 from rag_zeval.files import Row

@@ -14,7 +14,7 @@ import numpy as np
 
 from eval_benchmarks.bench_settings import RunSettings
 from eval_benchmarks.benchmark import Benchmark, MeanOfMetrics, Metric, examples_hash
-from eval_benchmarks.datasets.labelled.description import Description, read_description
+from eval_benchmarks.datasets.labelled.description import MACRO, Description, read_description
 from eval_benchmarks.datasets.labelled.spans import Claim, overlap, unsupported_spans
 from eval_benchmarks.datasets.labelled.texts import Document, LabelledText, SplitTexts, find_files, read_split
 from rag_zeval.judge.example import Example
@@ -37,7 +37,6 @@ from rag_zeval.statistics.weighted_correlations import Floats
 # The names of the metrics in result files and tables.
 THRESHOLD = 0.5
 TUNED = "_tuned"  # suffix of a metric's name: at the tuned threshold
-MACRO, POOLED = "macro", "pooled"
 BY_THRESHOLD: dict[str, Formula] = {"balanced_accuracy": balanced_accuracy, "f1_unsupported": f1_unsupported}
 AUROC = "auroc"
 OF_SPANS: dict[str, Formula] = {"span_f1": f1, "span_precision": precision, "span_recall": recall}

@@ -23,6 +23,7 @@ SETS = Path(__file__).parent / "sets"
 SUFFIX = ".yaml"
 # Most texts in one call. Claims are short. Answers: as many as the judge is trained on (the paper's curriculum).
 PER_CALL = {"claims": len(LETTERS), "answers": 4}
+MACRO, POOLED = "macro", "pooled"  # averages over data sets; a metric's name has them in the place of a data set
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 
 

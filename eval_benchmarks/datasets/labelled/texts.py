@@ -6,7 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from eval_benchmarks.datasets.labelled.description import Columns, Description, Reading, SplitFiles
+from eval_benchmarks.datasets.labelled.description import (
+    MACRO,
+    POOLED,
+    Columns,
+    Description,
+    Reading,
+    SplitFiles,
+)
 from eval_benchmarks.datasets.labelled.spans import Spans
 from rag_zeval.cases.reading import read_rows
 from rag_zeval.errors import InputError
@@ -103,7 +110,7 @@ def _read(
 
 
 def _labelled(description: Description, columns: Columns, row: Row) -> LabelledText:
-    data_set = _text(row, columns.data_set) if columns.data_set else ""
+    data_set = _data_set(row, columns.data_set) if columns.data_set else ""
     question = _text(row, columns.question) if columns.question else description.questions.get(data_set)
     document = Document(data_set, description.question if question is None else question, _text(row, columns.document))
     label = _label(row, columns.label, description.readings)
@@ -111,8 +118,20 @@ def _labelled(description: Description, columns: Columns, row: Row) -> LabelledT
     return LabelledText(document, _text(row, columns.text), supported)
 
 
+def _data_set(row: Row, name: str) -> str:
+    """Return the name of a row's data set. Raises InputError for one that cannot be told apart in a metric's name."""
+    data_set = _text(row, name)
+    if ":" in data_set or data_set in (MACRO, POOLED):
+        raise InputError(
+            f"field '{name}': rename the data set {data_set[:80]!r}: {MACRO} and {POOLED} are averages, and a name "
+            "with ':' would be taken for a reading of the labels"
+        )
+    return data_set
+
+
 def _text(row: Row, name: str) -> str:
     """Return the text of a field. A list of texts is joined by spaces."""
+    _check_filled(row, name)
     check_fields(row, {name: (str, list)})
     value = row[name]
     if isinstance(value, list):
@@ -123,8 +142,14 @@ def _text(row: Row, name: str) -> str:
     return text
 
 
+def _check_filled(row: Row, name: str) -> None:
+    if name in row and row[name] is None:
+        raise InputError(f"field '{name}' is empty: fill it in, or remove the row")
+
+
 def _label(row: Row, name: str, readings: Sequence[Reading]) -> str:
     """Return a row's label. Raises InputError if no reading knows it, because it would be left out silently."""
+    _check_filled(row, name)
     check_fields(row, {name: (str, int, bool)})
     label = str(row[name])
     known = dict.fromkeys(known for reading in readings for known in reading.labels)

@@ -247,7 +247,8 @@ def test_wice_joins_the_sentences_of_a_page(tmp_path: Path) -> None:
     [
         ({"label": "maybe"}, r"wice/test\.jsonl:1: field 'label' must be one of supported, .*, found maybe"),
         ({"evidence": [1]}, r"wice/test\.jsonl:1: field 'evidence' must hold texts"),
-        ({"claim": None}, r"wice/test\.jsonl:1: field 'claim' must be"),
+        ({"claim": None}, r"wice/test\.jsonl:1: field 'claim' is empty: fill it in, or remove the row"),
+        ({"claim": 1}, r"wice/test\.jsonl:1: field 'claim' must be"),
     ],
 )
 def test_a_row_that_does_not_fit_is_one_line(tmp_path: Path, change: Any, message: str) -> None:
@@ -291,6 +292,15 @@ def test_a_set_of_ones_own_is_named_by_its_file(tmp_path: Path) -> None:
     assert lines == [] and benchmark.name == "my-set" and len(benchmark.examples) == 3
     with pytest.raises(InputError, match=r"benchmarks: '.*other/my-set\.yaml' has the name of an earlier one, my-set"):
         load_benchmarks(settings(tmp_path, str(described), str(other)))
+
+
+@pytest.mark.parametrize("name", ["macro", "pooled", "news:2024"])
+def test_a_data_set_whose_name_would_be_taken_for_something_else_is_refused(tmp_path: Path, name: str) -> None:
+    write_claims(tmp_path / "mine/claims.csv", {"Wice": CLAIMS["Wice"], name: CLAIMS["Reveal"]})
+    path = tmp_path / "my-set.yaml"
+    path.write_text(OWN_SET.replace("label: label}", "label: label, data_set: dataset}"))
+    with pytest.raises(InputError, match=rf"claims\.csv:7: field 'dataset': rename the data set '{name}'"):
+        load(tmp_path, str(path))
 
 
 def test_a_reading_of_which_the_file_has_no_text_has_no_metrics(tmp_path: Path) -> None:
