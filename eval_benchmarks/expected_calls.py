@@ -13,6 +13,7 @@ from eval_benchmarks.both_orders import has_pairs
 from eval_benchmarks.datasets.labelled.description import read_description, set_names
 from eval_benchmarks.datasets.registry import find_benchmarks
 from eval_benchmarks.jobs import LeaveOut, has_what_it_needs, is_ranker, judge_asking, trials_of, unsuited_judge
+from eval_benchmarks.model_checks import not_trained_yet
 from eval_benchmarks.originals.packages import ORIGINALS
 from eval_benchmarks.output.table import NONE, Table
 from rag_zeval.budget import Price
@@ -157,6 +158,11 @@ def expected_calls_table(settings: BenchSettings, prices: dict[str, Price]) -> t
             lines.append((name, NONE, NONE, f"{rows:,}", *[NONE] * (len(HEADS) - 4)))
     notes = [f"missing: {one}" for one in missing]
     notes += [f"left out: {one}" for one in left_out]
+    notes += [
+        f"{model}: no model there yet; a run leaves it out until `make train` has written it"
+        for model in settings.models
+        if settings.judged_scorers and not_trained_yet(model)
+    ]
     notes.append(
         "tokens are the words and punctuation marks of a rule-based mock judge, so this is a rough estimate; "
         f"hours assume {speed:,g} reply tokens per second (judge.reply_tokens_per_second) and no time for prompts"

@@ -246,12 +246,13 @@ def test_rows_calls_tokens_and_hours_and_what_is_not_there(tmp_path: Path, capsy
         "left out: hhem: claim_checker.model is not a folder with a model",
         "left out: bert_score: bert_score.model is not a folder with a model",
     ]
-    [judged] = [line.split() for line in shown.splitlines() if "vllm:runs/train/paper/model" in line]
+    [judged] = [line.split() for line in shown.splitlines() if "vllm:runs/train/paper/model  " in line]
     assert judged[:2] == ["wice", "rag_zeval"] and judged[3:6] == ["30", "1", "10"]  # three claims a page, a call each
     assert float(judged[6].replace(",", "")) > 0 and float(judged[8]) >= 0
     for name, rows in (("aggrefact", "29,320"), ("ragtruth", "2,700"), ("faithbench", "800")):
         assert any(line.split()[:4] == [name, "-", "-", rows] for line in shown.splitlines())
         assert f"missing: {name}" in shown
+    assert "vllm:runs/train/paper/model: no model there yet; a run leaves it out" in shown
     assert "`make data` gets it" in shown and "accept its terms" in shown
     assert not (tmp_path / "out").exists()
 
