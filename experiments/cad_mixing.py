@@ -12,7 +12,18 @@ import typer
 
 from eval_benchmarks.output.table import Table, markdown
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, iter_jsonl, read_json
+from rag_zeval.files import (
+    NONE,
+    NUMBER_OR_NONE,
+    FieldTypes,
+    Maybe,
+    Row,
+    check_fields,
+    check_object,
+    iter_jsonl,
+    locate,
+    read_json,
+)
 from rag_zeval.stages.answer_quality import contains_answer
 from rag_zeval.statistics.bootstrap import mean_interval, share_interval
 from rag_zeval.streams import command_line
@@ -21,6 +32,10 @@ from synthesize.answer_set import OLDER
 
 HEADS = ("setting", "n", "answers that differ", "right, logits", "right, probabilities", "difference")
 RIGHT = "right: the share of facts that the passage states (nano), or whether a gold answer is in it (real questions)"
+ANSWERED: FieldTypes = {  # the fields of a row with answers that are read
+    "responses": [{"alpha": (int, float), "text": str, "true_support": Maybe(NUMBER_OR_NONE)}],
+    "gold_answers": Maybe(([str], NONE)),
+}
 Answers = Mapping[float, tuple[str, float | None]]  # by alpha: the text, and how right it is (None: unknown)
 
 
@@ -52,16 +67,23 @@ def mixing_table(logits: Path, probabilities: Path) -> Table:
 
 
 def _read(run: Path, mixing: str) -> dict[str, Answers]:
-    """Return the answers of a run by question id, without the questions that failed."""
-    found = (OLDER | read_json(run / "manifest.json")["config"])["mixing"]
+    """Return the answers of a run by question id, without the questions that failed.
+
+    Raises InputError if it is no such run, or if it has no answers.
+    """
+    manifest, responses = run / "manifest.json", run / "responses.jsonl"
+    found = (OLDER | check_object(manifest, read_json(manifest), {"config": dict})["config"])["mixing"]
     if found != mixing:
         raise InputError(f"{run}: mixes {found}, expected {mixing}")
-    rows = (row for _, row in iter_jsonl(run / "responses.jsonl", {"id": str, "status": str}))
-    return {
-        row["id"]: {of["alpha"]: (of["text"], _right(of, row)) for of in row["responses"]}
-        for row in rows
-        if row["status"] == "ok"
-    }
+    answers: dict[str, Answers] = {}
+    for number, row in iter_jsonl(responses, {"id": str, "status": str}):
+        if row["status"] == "ok":
+            with locate(f"{responses}:{number}"):
+                check_fields(row, ANSWERED)
+            answers[row["id"]] = {of["alpha"]: (of["text"], _right(of, row)) for of in row["responses"]}
+    if not answers:
+        raise InputError(f"{responses}: no question was answered")
+    return answers
 
 
 def _right(response: Row, row: Row) -> float | None:

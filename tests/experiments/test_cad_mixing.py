@@ -47,3 +47,18 @@ def test_answers_that_differ_and_gold_answers_are_counted_by_alpha(tmp_path: Pat
     other = write_run(tmp_path / "d", "probabilities", {0: ["yes"] * 4})
     with pytest.raises(InputError, match="does not have the same values of alpha"):
         mixing_table(first, other)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("manifest.json", "{}", r"manifest\.json: field 'config' is missing"),
+        ("responses.jsonl", '{"id": "1", "status": "ok"}\n', r"responses\.jsonl:1: field 'responses' is missing"),
+        ("responses.jsonl", '{"id": "1", "status": "failed"}\n', r"responses\.jsonl: no question was answered"),
+    ],
+)
+def test_a_folder_that_is_no_run_is_one_line(tmp_path: Path, file: str, content: str, message: str) -> None:
+    runs = [write_run(tmp_path / mixing, mixing, {0: ["yes"]}) for mixing in ("logits", "probabilities")]
+    (runs[1] / file).write_text(content)
+    with pytest.raises(InputError, match=message):
+        mixing_table(*runs)
