@@ -14,11 +14,15 @@ from rag_zeval.scorers.score import Scored
 
 @dataclass(frozen=True)
 class Case:
-    """An example that two judges scored, and what each said in its first trial."""
+    """An example that two judges scored, and what each said in its first trial.
+
+    named: whether its id was given. If not, it is the one on which the two judges differ most.
+    """
 
     example: Example
     first: ScorerTrials
     second: ScorerTrials
+    named: bool = False
 
     @property
     def scored(self) -> tuple[Scored, Scored]:
@@ -49,7 +53,7 @@ def find_case(scorers: Sequence[ScorerTrials], example: str | None = None) -> Ca
     for name in dict.fromkeys(judge.benchmark.name for judge in judges):
         first, *others = [judge for judge in judges if judge.benchmark.name == name]
         cases = [
-            Case(shown, first, others[-1])
+            Case(shown, first, others[-1], named=example is not None)
             for shown in (first.benchmark.examples if others else ())
             if example in (None, shown.id) and all(_has_claims(judge, shown) for judge in (first, others[-1]))
         ]

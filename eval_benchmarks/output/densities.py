@@ -1,4 +1,4 @@
-"""The paper's Figure 2: the distribution of a scorer's preferences for each label of the annotators."""
+"""A figure: the distribution of a scorer's preferences for each label of the annotators."""
 
 import textwrap
 from typing import Any

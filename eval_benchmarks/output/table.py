@@ -1,5 +1,6 @@
 """Tables, and how they are shown with notes: as Markdown, as LaTeX, and in the terminal."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -49,8 +50,8 @@ def open_console() -> Console:
 
 
 def markdown(tables: Sequence[Table], notes: Sequence[str]) -> str:
-    """Return the tables and the notes as Markdown."""
-    return fill("tables.md", tables=tables, notes=notes)
+    """Return the tables and the notes as Markdown. A note may quote a judge's reply: it shows no links and no HTML."""
+    return fill("tables.md", tables=tables, notes=[re.sub(r"[<\[]", r"\\\g<0>", note) for note in notes])
 
 
 def latex(tables: Sequence[Table], notes: Sequence[str]) -> str:

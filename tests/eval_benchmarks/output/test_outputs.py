@@ -20,7 +20,7 @@ from eval_benchmarks.output.cases import case_page, find_case
 from eval_benchmarks.output.columns import bench_tables, comma_separated
 from eval_benchmarks.output.densities import density_figure
 from eval_benchmarks.output.summary import summary_rows
-from eval_benchmarks.output.table import Table, escape_latex, latex
+from eval_benchmarks.output.table import Table, escape_latex, latex, markdown
 from eval_benchmarks.trials import BenchResults, Trial, group_trials
 from rag_zeval.scorers.score import Score, Scored
 
@@ -168,6 +168,9 @@ def test_the_case_is_where_the_judges_differ_most(write_ragchecker: Any, judged:
     case = find_case(group_trials([alone, first, between, last]))
     assert case is not None
     assert (case.example.id, case.gap, case.first.model, case.second.model) == ("7", 1.0, "first", "last")
+    named = find_case(group_trials([alone, first, between, last]), "3")
+    assert named is not None and named.example.id == "3"
+    assert "differ most" in case_page(case) and "differ most" not in case_page(named)
     assert find_case(group_trials([alone])) is None
     unread = judged(benchmark, "unread", lambda i: None)
     assert find_case(group_trials([first, unread])) is None
@@ -187,6 +190,13 @@ def test_the_case_page_shows_both_judges_and_runs_nothing(write_wikieval: Any, j
     assert page.count("✓ supported") == 1 and page.count("✗ not supported") == 3
     assert page.count("<mark>Paris</mark>") == 2
     assert not re.search(r'(src|href)="(?!data:)', page)
+
+
+def test_notes_in_markdown_show_what_a_judge_wrote_and_make_no_link_of_it() -> None:
+    table = Table("t", ("scorer", "value"), [("bleu", "0.500 [0.400, 0.600]")])
+    written = markdown([table], ["an answer: failed: '![x](http://a.b/c)' <img src=x>", "`make data` gets it"])
+    assert "'!\\[x](http://a.b/c)' \\<img src=x>" in written and "- `make data` gets it" in written
+    assert "| bleu | 0.500 [0.400, 0.600] |" in written
 
 
 def test_figures_of_an_earlier_run_do_not_stay(written: Any, judged: Any) -> None:
