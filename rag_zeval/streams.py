@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from rag_zeval.errors import InputError
 from rag_zeval.secrets import hide_environment, hide_words, scrub
-from rag_zeval.text import visible, without_commands
+from rag_zeval.text import one_line, visible, without_commands
 
 if TYPE_CHECKING:
     import typer
@@ -142,7 +142,9 @@ def exit_status(stage: Callable[[], int]) -> int:
             for line in error.lines:
                 print("error:", line, file=sys.stderr)
         except OSError as error:  # a full disk, a folder without write permission
-            print("error:", *str(error).splitlines(), file=sys.stderr)
+            named = error.filename is not None and error.strerror is not None
+            reason = f"{error.filename}: {error.strerror}" if named else str(error)
+            print("error:", one_line(reason), file=sys.stderr)
         except KeyboardInterrupt:
             print("interrupted: run the same command again to resume", file=sys.stderr)
             status = 130

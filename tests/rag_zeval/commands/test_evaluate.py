@@ -150,7 +150,8 @@ def test_other_bad_input_is_one_line(run: Run, tmp_path: Path, arguments: list[s
     [
         (None, 5, ""),
         (InputError("in.jsonl:2: field 'x': bad"), 2, "error: in.jsonl:2: field 'x': bad\n"),
-        (OSError(28, "No space left on device", "two\nlines"), 2, "error: [Errno 28] No space left on device: "),
+        (OSError(28, "No space left on device", "two\nlines"), 2, "error: two lines: No space left on device\n"),
+        (OSError("a fault without a file"), 2, "error: a fault without a file\n"),
         (InputError("two\nlines"), 2, "error: two lines\n"),
         (KeyboardInterrupt(), 130, "interrupted: run the same command again to resume\n"),
         (ZeroDivisionError("a bug"), 2, "Traceback"),  # 1 would be a failed gate
