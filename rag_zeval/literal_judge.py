@@ -12,6 +12,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from rag_zeval.files import check_fields
 from rag_zeval.judge.prompt import CRITERIA, EVIDENCE, INPUTS, RANKING, VARIANTS, Variant
 from rag_zeval.judge.words import words
 from rag_zeval.text import OTHER_ENDS
@@ -22,14 +23,19 @@ DIMENSIONS = 64  # of a word vector
 def literal_reply(body: Mapping[str, Any]) -> str | None:
     """Return the mock judge's reply to the body of a chat request: JSON or plain text, as the prompt asks.
 
-    Returns None if the prompt is not one of this package.
+    Returns None if the body is not valid, or if its prompt is not one of this package.
     """
     try:
-        prompt, inputs = read_prompt(body["messages"][0]["content"])
+        prompt, inputs = read_prompt(said_in(body))
     except ValueError:
         return None
     said = LITERAL[prompt](inputs)
     return said if isinstance(said, str) else json.dumps(said)
+
+
+def said_in(body: Any) -> str:
+    """Return the texts of a chat request's messages. Raises InputError unless each message has a text."""
+    return "\n".join(message["content"] for message in check_fields(body, {"messages": [{"content": str}]})["messages"])
 
 
 def read_prompt(content: str) -> tuple[str, dict[str, Any]]:
@@ -120,7 +126,9 @@ def _easy_question(inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _multi_hop_question(inputs: dict[str, Any]) -> dict[str, Any]:
-    first, second = (sentences(passage)[0] for passage in inputs["passages"])
+    first, second = (next(iter(sentences(passage)), None) for passage in inputs["passages"])
+    if first is None or second is None:
+        return {"question": None}
     question = f"What if {first}, and {second}?"
     return {"question": question, "answer": f"{first}. {second}.", "snippets": [first, second]}
 

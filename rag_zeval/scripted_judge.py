@@ -13,8 +13,9 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
-from rag_zeval.files import read_json
-from rag_zeval.literal_judge import word_vector
+from rag_zeval.errors import InputError
+from rag_zeval.files import check_fields, read_json
+from rag_zeval.literal_judge import said_in, word_vector
 from rag_zeval.ports import listen, send
 
 HANG_SECONDS = 3600.0
@@ -116,7 +117,11 @@ class ScriptedJudge:
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
         """Read a request's body and answer it, or fail as the next fault says."""
-        body = json.loads(handler.rfile.read(int(handler.headers["Content-Length"])))
+        try:
+            body = json.loads(handler.rfile.read(int(handler.headers["Content-Length"])))
+        except (TypeError, ValueError):  # no length, or no JSON
+            self._break(handler, NO_REPLY)
+            return
         with self._lock:
             if self._keep:
                 self.requests.append(body)
@@ -144,10 +149,10 @@ class ScriptedJudge:
         choice = {"index": 0, "message": message, "finish_reason": "length" if cut else "stop"}
         sent, written = 7, 5
         if self.count:
-            sent = sum(self.count(message["content"]) for message in body["messages"])
+            sent = self.count(said_in(body))
             written = self.count(content or "")
         usage = {"prompt_tokens": sent, "completion_tokens": written, "total_tokens": sent + written}
-        completion = {"id": "1", "object": "chat.completion", "created": 0, "model": body["model"]}
+        completion = {"id": "1", "object": "chat.completion", "created": 0, "model": body.get("model")}
         send(handler, 200, {**completion, "choices": [choice], "usage": usage})
 
     def _reply(self, body: Body) -> str | Answer | None:
@@ -155,16 +160,24 @@ class ScriptedJudge:
             return self.replies(body)
         if isinstance(self.replies, str):
             return self.replies
-        prompt = "\n".join(message["content"] for message in body["messages"])
+        try:
+            prompt = said_in(body)
+        except InputError:
+            return None
         return next((reply for key, reply in self.replies.items() if key in prompt), None)
 
     def _embed(self, handler: BaseHTTPRequestHandler, body: Body, fault: str | Answer) -> None:
-        texts = body["input"] if isinstance(body["input"], list) else [body["input"]]
+        try:
+            given = check_fields(body, {"input": (str, [str])})["input"]
+        except InputError:
+            self._break(handler, NO_REPLY)
+            return
+        texts = given if isinstance(given, list) else [given]
         vectors: list[Any] = [[] if fault in ("empty", "no text") else self.vector(text) for text in texts]
         vectors = _nan(vectors) if fault == "nan" else vectors
         data = [{"object": "embedding", "index": at, "embedding": vector} for at, vector in enumerate(vectors)]
         usage = {"prompt_tokens": 3, "total_tokens": 3}
-        send(handler, 200, {"object": "list", "model": body["model"], "data": data, "usage": usage})
+        send(handler, 200, {"object": "list", "model": body.get("model"), "data": data, "usage": usage})
 
     def _break(self, handler: BaseHTTPRequestHandler, fault: str | Answer) -> bool:
         """Fail as a broken server does. Return False if the fault is no HTTP answer, "hang", "drip" or "half"."""

@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
-from rag_zeval.documents.questions import QuestionPrompt
+from rag_zeval.documents.questions import KINDS, QuestionPrompt
 from rag_zeval.judge.evaluator import Evaluator
 from rag_zeval.judge.prompt import VARIANTS
 from rag_zeval.literal_judge import LITERAL, literal_reply, word_vector
@@ -83,6 +84,32 @@ def test_by_the_letter_it_knows_every_prompt_and_no_other(scripted_judge: Script
     assert text(scripted_judge.spec(), "another prompt") is None
     stored = [path.stem for kind in (ScorerPrompt, QuestionPrompt) for path in kind.folder.glob("*.txt")]
     assert {*LITERAL} <= {*stored, *VARIANTS} and all(LITERAL[name] for name in stored)
+
+
+@pytest.mark.parametrize("replies", [literal_reply, {"first": "so"}])
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        *(("chat/completions", body) for body in (b"", b"no JSON", b"[1]", b"{}", b'{"messages": []}')),
+        ("chat/completions", b'{"messages": [{"content": [{"type": "text", "text": "first"}]}]}'),
+        *(("embeddings", body) for body in (b"{}", b'{"input": null}', b'{"input": [1]}')),
+    ],
+)
+def test_a_request_that_it_cannot_read_is_refused(
+    scripted_judge: ScriptedJudge, replies: Any, path: str, body: bytes
+) -> None:
+    scripted_judge.replies = replies
+    answer = httpx.post(f"{scripted_judge.url}/{path}", content=body)
+    assert answer.status_code == 400 and "no reply" in answer.json()["error"]["message"]
+
+
+def test_it_finds_nothing_to_ask_about_passages_without_a_sentence() -> None:
+    for kind in KINDS.values():
+        for passages in (["...", "It rains."], ["It rains.", ".."], ["[1]", ""]):
+            inputs = {"passages": passages} if kind.chunks > 1 else {"passage": "...", "asked": []}
+            prompt = kind.prompt.template.replace("{inputs}", json.dumps(inputs))
+            reply = literal_reply({"messages": [{"role": "user", "content": prompt}]})
+            assert reply is not None and json.loads(reply)["question"] is None
 
 
 @pytest.mark.parametrize(
