@@ -2,12 +2,15 @@
 
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from rag_zeval.cases.cells import as_id, as_ids, is_nothing
+from rag_zeval.cases.reading import question_id
 from rag_zeval.collect.request_body import RequestBody, compiled
 from rag_zeval.errors import InputError, needed
 from rag_zeval.files import (
@@ -32,9 +35,8 @@ from rag_zeval.text import one_line
 
 BODY_MIB = 16  # largest response of a system
 _HEADER = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
-KEPT: FieldTypes = {  # fields of a question that its row keeps
-    "truth": Maybe((str, NONE)), "slice_tag": Maybe((str, NONE)), "gold_chunk_ids": Maybe([str]),
-}  # fmt: skip
+KEPT = ("truth", "slice_tag", "gold_chunk_ids")  # fields of a question that its row keeps
+TEXTS: FieldTypes = dict.fromkeys(("truth", "gold_answer", "slice_tag"), Maybe((str, NONE)))
 
 
 @dataclass(frozen=True)
@@ -61,19 +63,32 @@ class Found:
 
 
 def read_questions(path: str | Path) -> list[Row]:
-    """Read the rows of a JSONL file of questions: "id" (default: the line number), "question", and fields of KEPT.
+    """Read the rows of a JSONL file of questions: "question", and "id" and fields of KEPT if they are there.
 
+    "gold_answer" is another name of "truth". A row without an id gets one derived from its question, as in `evaluate`.
     Raises InputError naming file, line and field at the first row that does not fit, and for a duplicate id or a file
     without rows.
     """
     questions: dict[str, Row] = {}
+    repeated: Counter[str] = Counter()
     for number, row in iter_jsonl(path, {"question": str}):
         with locate(f"{path}:{number}"):
-            check_fields(row, {"id": Maybe((str, int)), **KEPT})
-            id_ = str(row.get("id", number))
+            check_fields(row, TEXTS)
+            if is_nothing(row["question"]):
+                raise InputError("field 'question' is empty: fill it in, or remove the row")
+            with locate("field 'id'"):
+                id_ = as_id(row.get("id"))
+            if id_ is None:
+                repeated[id_ := question_id(row["question"])] += 1
+                id_ += f"#{repeated[id_]}" if repeated[id_] > 1 else ""
             if id_ in questions:
                 raise InputError(f"duplicate id '{id_}'")
-        kept = {name: row[name] for name in KEPT if name in row}
+            kept: Row = {name: row[name] for name in ("truth", "slice_tag") if name in row}
+            if kept.get("truth") is None and "gold_answer" in row:
+                kept["truth"] = row["gold_answer"]
+            if row.get("gold_chunk_ids") is not None:
+                with locate("field 'gold_chunk_ids'"):
+                    kept["gold_chunk_ids"] = list(as_ids(row["gold_chunk_ids"]))
         questions[id_] = {"id": id_, "question": row["question"], **kept}
     if not questions:
         raise InputError(f"{path}: no rows")

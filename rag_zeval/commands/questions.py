@@ -151,9 +151,6 @@ def questions(
     print(f"questions: {out}")
     short = [kind for kind in wanted if written[kind] < wanted[kind]]
     if short and (failed or not per_chunk):
-        print(
-            f"error: got fewer than {total} questions; short of: {', '.join(short)}. "
-            "Run the same command again to retry",
-            file=sys.stderr,
-        )
+        way_out = "Run the same command again to retry" if failed else "Add documents, or ask for fewer questions"
+        print(f"error: got fewer than {total} questions; short of: {', '.join(short)}. {way_out}", file=sys.stderr)
         raise typer.Exit(1)

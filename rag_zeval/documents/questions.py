@@ -214,7 +214,9 @@ class QuestionWriter:
     def _check(self, wanted: Mapping[str, int], rows: RowWriter) -> None:
         for kind, number in wanted.items():
             if number and KINDS[kind].chunks > len(self._chunks):
-                raise InputError(f"kind '{kind}': needs {KINDS[kind].chunks} chunks, the documents have 1")
+                raise InputError(
+                    f"kind '{kind}': needs {KINDS[kind].chunks} chunks, the documents have 1; leave it out of --kinds"
+                )
         for number, row in enumerate(rows.done.values(), 1):
             with locate(f"{rows.path}:{number}"):
                 check_fields(row, {"question": str, "slice_tag": str})
@@ -223,10 +225,9 @@ class QuestionWriter:
                 now = self._made_by(row["slice_tag"])
                 del now["model"]  # only a name; `identity` says which model it is
                 if differing := first_difference({name: row.get(name) for name in now}, now):
-                    hint = of_precision(row.get("identity"), now["identity"])
-                    raise InputError(
-                        f"row {row['id']!r} was made with a different {differing}{hint}; choose another --out"
-                    )
+                    other = f"with a different {differing}{of_precision(row.get('identity'), now['identity'])}"
+                    other = "from other documents" if differing == "input_sha256" else other
+                    raise InputError(f"row {row['id']!r} was made {other}; choose another --out")
 
     def _made_by(self, kind: str) -> Row:
         """Return the fields on which a row of this kind depends."""

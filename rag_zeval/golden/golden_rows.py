@@ -32,8 +32,8 @@ def read_lines(path: str | Path, read: Callable[[Row], T]) -> tuple[dict[int, T]
 
 
 def is_unanswerable(row: Row) -> bool:
-    """Whether a row says that its question has no answer: its list of gold chunks is empty and its "truth" is null."""
-    return row.get("gold_chunk_ids") == [] and row.get("truth", "") is None
+    """Whether a row says that its question has no answer: its list of gold chunks is empty and its truth is null."""
+    return row.get("gold_chunk_ids") == [] and row.get("truth", row.get("gold_answer", "")) is None
 
 
 def chunk_ids(row: Row, field: str) -> tuple[str, ...]:

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from rag_zeval.cases.cells import as_id
 from rag_zeval.cases.reading import question_id
 from rag_zeval.errors import InputError, needed
-from rag_zeval.files import NONE, Maybe, Row, check_fields
+from rag_zeval.files import NONE, Maybe, Row, check_fields, locate
 from rag_zeval.golden.golden_rows import by_slice, chunk_ids, is_unanswerable, read_lines
 from rag_zeval.statistics.bootstrap import mean_interval, share_interval
 from rag_zeval.text import trec_id
@@ -94,8 +95,9 @@ def _ranking(row: Row) -> Ranking | None:
 
 
 def _graded(row: Row, by_topic: Mapping[str, Mapping[str, int]], relevant: int) -> Ranking:
-    check_fields(row, {"id": Maybe((str, int)), "question": Maybe(str)})
-    topic = trec_id(str(row["id"]) if "id" in row else question_id(row.get("question", "")))
+    check_fields(row, {"question": Maybe(str)})
+    with locate("field 'id'"):
+        topic = trec_id(as_id(row.get("id")) or question_id(row.get("question", "")))
     gold = by_topic.get(topic, {})
     if max(gold.values(), default=0) < relevant:
         raise InputError(f"topic {topic} has no grade of at least {relevant}: there is nothing to find")

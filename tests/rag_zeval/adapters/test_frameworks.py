@@ -16,7 +16,7 @@ TEXTS = {"a#1": "The ferry goes at ten.", "b#1": "Dogs are free."}
 
 @pytest.fixture
 def questions(tmp_path: Path) -> list[Row]:
-    rows = [{"question": "When?", "truth": "At ten", "slice_tag": "times"}, {"id": "bad", "question": "Fail!"}]
+    rows = [{"id": 1, "question": "When?", "truth": "At ten", "slice_tag": "times"}, {"id": "bad", "question": "Fail!"}]
     (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return read_questions(tmp_path / "q.jsonl")
 

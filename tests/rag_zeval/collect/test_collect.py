@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from rag_zeval.collect.answers import BODY_MIB
+from rag_zeval.cases.reading import question_id, read_cases
+from rag_zeval.collect.answers import BODY_MIB, read_questions
 from rag_zeval.files import Row, json_line, read_jsonl
 from rag_zeval.scripted_judge import ScriptedJudge
 
@@ -60,7 +61,7 @@ def test_answers_are_kept_with_what_was_retrieved_and_what_the_question_brought(
     one, two = read_jsonl(tmp_path / "a.jsonl")
     said = {"answer": "Ten.", "status": "ok", "contexts": ["At ten.", "At noon."], "context_ids": ["7", "b"]}
     assert {"id": "x", "question": "When?", **kept, **said, "system": "v2"}.items() <= one.items()
-    assert {"id": "2", "question": "late", "truth": None, **said}.items() <= two.items()
+    assert {"id": question_id("late"), "question": "late", "truth": None, **said}.items() <= two.items()
     assert "snippets" not in one and "slice_tag" not in two
     assert 0 < one["latency_s"] < 60 and 0.2 <= two["latency_s"] < 60
     assert rag.requests == [{"question": "When?"}, {"question": "late"}]
@@ -76,6 +77,27 @@ def test_answers_are_kept_with_what_was_retrieved_and_what_the_question_brought(
     assert other.returncode == 0 and read_jsonl(tmp_path / "b.jsonl")[0]["contexts"] == []
     assert "note: --contexts $.docs[0].none found no chunk in any response" in other.stderr
     assert rag.requests[-1].keys() == {"q"} and "system" not in read_jsonl(tmp_path / "b.jsonl")[0]
+
+
+def test_the_rows_of_a_golden_set_keep_their_ids_truth_and_gold_chunks(tmp_path: Path) -> None:
+    golden: list[Row] = [
+        {"question": "When?", "gold_answer": "Ten.", "gold_chunk_ids": [3, "a"]},
+        {"question": "Who?", "gold_answer": None, "gold_chunk_ids": [], "id": None},
+        {"question": "When?", "truth": None, "gold_answer": "Nine.", "id": ""},
+        *({"question": "Why?", "truth": "So.", "gold_answer": "no", "id": id_} for id_ in (7, 8.0, "x")),
+    ]
+    write(tmp_path / "q.jsonl", *golden)
+    rows = read_questions(tmp_path / "q.jsonl")
+    assert [row["id"] for row in rows[3:]] == ["7", "8", "x"]
+    assert [row["truth"] for row in rows] == ["Ten.", None, "Nine.", "So.", "So.", "So."]
+    assert [row.get("gold_chunk_ids") for row in rows[:3]] == [["3", "a"], [], None]
+    # ids are those that `evaluate` gives these rows, so a row that is added in front changes none of them
+    cases = read_cases(
+        [{"id": row.get("id"), "question": row["question"], "answer": "a", "truth": "t"} for row in golden]
+    )
+    assert [row["id"] for row in rows] == [case.id for case in cases.cases]
+    write(tmp_path / "q.jsonl", {"question": "New?"}, *golden)
+    assert read_questions(tmp_path / "q.jsonl")[1:] == rows
 
 
 def test_a_question_that_fails_says_why_and_is_asked_again_alone(rag: ScriptedJudge, run: Any, tmp_path: Path) -> None:
@@ -119,7 +141,9 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_asked(rag: ScriptedJ
         "third": [{"id": "y", "question": "When?"}],
         "key": [{"id": f"a-{SECRET}", "question": "When?"}],
         "twice": [{"id": 1, "question": "a"}, {"id": "1", "question": "b"}],
-        "wrong": [{"question": "a", "gold_chunk_ids": [1]}],
+        "wrong": [{"question": "a", "gold_chunk_ids": [["a"]]}],
+        "blank": [{"question": " "}],
+        "list": [{"id": ["x"], "question": "a"}],
         "wrong2": [{"question": "a", "slice_tag": 3}],
     }.items():
         write(tmp_path / f"{name}.jsonl", *rows)
@@ -139,7 +163,9 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_asked(rag: ScriptedJ
         (["key.jsonl", "--out=new.jsonl", "--header=X-Token=TOKEN"], "id 'a-[key]' holds the value of a header or a"),
         (["third.jsonl"], "row 'x' belongs to none of the questions"),
         (["twice.jsonl"], "twice.jsonl:2: duplicate id '1'"),
-        (["wrong.jsonl"], "wrong.jsonl:1: field 'gold_chunk_ids': item 1 must be str, found int"),
+        (["wrong.jsonl"], "wrong.jsonl:1: field 'gold_chunk_ids': must be a text, found a list"),
+        (["blank.jsonl"], "blank.jsonl:1: field 'question' is empty: fill it in, or remove the row"),
+        (["list.jsonl"], "list.jsonl:1: field 'id': must be a text, found"),
         (["wrong2.jsonl"], "wrong2.jsonl:1: field 'slice_tag' must be str or NoneType, found int"),
         (["q.jsonl", "--out=q.jsonl"], "--out q.jsonl is the same file as INPUT"),
         (["q.jsonl", "--contexts=$.docs["], "--contexts '$.docs[' is not a JSONPath"),

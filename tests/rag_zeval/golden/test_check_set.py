@@ -42,6 +42,7 @@ def test_a_set_in_order_has_nothing_to_mend() -> None:
     rows = a_set()
     for row in rows.values():
         row["gold_answer"] = row.pop("truth")  # the name that the practitioners' text uses
+    rows[3] |= {"gold_answer": None, "gold_chunk_ids": []}  # a question that cannot be answered
     assert found_in(rows) == []
 
 
