@@ -12,7 +12,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from rag_zeval.files import check_fields
 from rag_zeval.judge.prompt import CRITERIA, EVIDENCE, INPUTS, RANKING, VARIANTS, Variant
 from rag_zeval.judge.words import words
 from rag_zeval.text import OTHER_ENDS
@@ -34,8 +33,11 @@ def literal_reply(body: Mapping[str, Any]) -> str | None:
 
 
 def said_in(body: Any) -> str:
-    """Return the texts of a chat request's messages. Raises InputError unless each message has a text."""
-    return "\n".join(message["content"] for message in check_fields(body, {"messages": [{"content": str}]})["messages"])
+    """Return the texts of a chat request's messages. Raises ValueError unless each message has a text."""
+    try:
+        return "\n".join(message["content"] for message in body["messages"])
+    except (LookupError, TypeError) as error:
+        raise ValueError("no chat request") from error
 
 
 def read_prompt(content: str) -> tuple[str, dict[str, Any]]:

@@ -162,7 +162,7 @@ class ScriptedJudge:
             return self.replies
         try:
             prompt = said_in(body)
-        except InputError:
+        except ValueError:
             return None
         return next((reply for key, reply in self.replies.items() if key in prompt), None)
 

@@ -18,7 +18,7 @@ LARGEST = 1 << 20  # bytes of a file
 LONGEST_NUMBER = 300  # characters
 DEEPEST = 100  # levels of nested brackets
 SHOWN = 200  # characters of a value in a message
-INT, FLOAT = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
+INT, FLOAT, MERGE = (f"tag:yaml.org,2002:{name}" for name in ("int", "float", "merge"))
 
 
 class _PlainLoader(yaml.SafeLoader):
@@ -42,7 +42,8 @@ class _PlainLoader(yaml.SafeLoader):
         return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        keys = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
+        scalars = (key for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.tag != MERGE)
+        keys = Counter(map(self.construct_object, scalars))
         for key, count in keys.most_common(1):
             if count > 1:
                 raise yaml.YAMLError(f"duplicate key '{key}': remove one")
@@ -74,7 +75,9 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
             raise ValueError(f"the file has more than {LARGEST:,} bytes")
         values: Any = yaml.load(content.decode("utf-8"), _PlainLoader)
     except (yaml.YAMLError, ValueError, ArithmeticError, RecursionError) as error:
-        raise InputError(f"{path}: cannot be read as YAML: {' '.join(str(error).split())[:200]}") from error
+        said = " ".join(str(error).split())[:SHOWN].replace('in "<unicode string>", ', "at ")
+        hint = "; put a text with ': ' in it into quotation marks" if "mapping values" in said else ""
+        raise InputError(f"{path}: cannot be read as YAML: {said}{hint}") from error
     with locate(path):
         if not isinstance(values, dict):
             raise InputError(f"expected keys with values, found {type(values).__name__}")
@@ -98,6 +101,7 @@ def _first_fault(kind: type[BaseModel], error: ValidationError) -> str:
     faults = error.errors(include_url=False)
     first = next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])  # `rule` for `rules`
     keys, wanted, part = [], None, kind
+    item = ""
     for key in first["loc"]:
         if isinstance(key, int) and get_origin(part) is list and hasattr(get_args(part)[0], "model_fields"):
             keys.append(str(key + 1))
@@ -109,6 +113,7 @@ def _first_fault(kind: type[BaseModel], error: ValidationError) -> str:
             return f"unknown key '{name}'{nearest(str(key), fields)}; the keys are {', '.join(fields)}"
         field = fields.get(key)
         if field is None:  # a place within the value
+            item = f"; item {key + 1} does not fit" if isinstance(key, int) else ""
             break
         keys.append(str(key))
         wanted, part = field.description, field.annotation
@@ -117,7 +122,7 @@ def _first_fault(kind: type[BaseModel], error: ValidationError) -> str:
         own = first["ctx"]["error"]
         return f"{name}: {own}" if name else str(own)  # a check of several keys names them itself
     if wanted and get_origin(part) is list:  # the value may be a URL with a key: do not show it
-        return f"{name}: must be {wanted}"
+        return f"{name}: must be {wanted}{item}"
     if first["type"] == "missing":
         return f"{name}: is missing; it must be {wanted}" if wanted else f"{name}: {first['msg']}"
     shown = "null" if value is None else one_line(str(value)[:SHOWN]) or "nothing"

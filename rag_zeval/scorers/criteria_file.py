@@ -34,7 +34,10 @@ class CriteriaExample(BaseModel):
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
     inputs: Annotated[
-        dict[Input, Words | list[Words]], Field(description="a text for each input; for contexts, a list of texts")
+        dict[Input, Words | list[Words]],
+        Field(
+            description="a text for each input (numbers, yes and no in quotation marks); for contexts, a list of texts"
+        ),
     ]
     verdict: Annotated[bool | int, Field(description="yes or no, without quotation marks, or a number of the scale")]
     why: Annotated[Words | None, Field(description="a text")] = None
@@ -52,7 +55,13 @@ class Criteria(BaseModel):
             description="a list of what the judge sees: question, answer, contexts, truth or reference, each once",
         ),
     ]
-    rules: Annotated[list[Words], Field(min_length=1, description="a list of texts, one for each rule")]
+    rules: Annotated[
+        list[Words],
+        Field(
+            min_length=1,
+            description="a list of texts, one for each rule (in quotation marks if it has ': ' in it)",
+        ),
+    ]
     scale: Annotated[
         Literal["yes/no"] | Annotated[dict[Level, Words], Field(min_length=2)],
         Field(

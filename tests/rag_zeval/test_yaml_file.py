@@ -16,8 +16,8 @@ LAUGHS = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" fo
 
 def test_references_to_variables_are_text(tmp_path: Path) -> None:
     path = tmp_path / "in.yaml"
-    path.write_text("{a: '${oc.env:HOME}', b: [1, 2.5, null, true]}")
-    assert read_yaml(path) == {"a": "${oc.env:HOME}", "b": [1, 2.5, None, True]}
+    path.write_text("{a: '${oc.env:HOME}', b: [1, 2.5, null, true], <<: {b: 0, c: {1: x, '1': y}}}")
+    assert read_yaml(path) == {"a": "${oc.env:HOME}", "b": [1, 2.5, None, True], "c": {1: "x", "1": "y"}}
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,10 @@ def test_references_to_variables_are_text(tmp_path: Path) -> None:
         ("a: !!python/object/apply:os.system [true]", "could not determine a constructor"),
         ("a: 1\nb: 2\na: 3", "duplicate key 'a': remove one"),
         ("a: [{b: 1, b: 1}]", "duplicate key 'b'"),
+        ("a: {1: x, 0x1: y}", "duplicate key '1'"),
+        ("a: {1: x, 1.0: y}", "duplicate key '1'"),
+        ("a: {yes: x, true: y}", "duplicate key 'True'"),
+        ("a: b: c", "not allowed here at line 1, column 5: a: b: c ^; put a text with ': ' in it into quotation"),
         ("a: " + "x" * LARGEST, "more than 1,048,576 bytes"),
         ("a: 2001-99-99", "month must be in 1..12"),
         ("- a", "expected keys with values, found list"),
@@ -80,7 +84,8 @@ GOOD: dict[str, Any] = {"name": "a", "items": [{"size": 1}]}
         ({"items": [{"size": 1}, {}]}, "items.2.size: is missing; it must be a whole number"),
         ({"items": [{"sise": 1, "size": 1}]}, "unknown key 'items.1.sise' (did you mean 'size'?); the keys are size"),
         ({"items": [3]}, "items.1: must be a list of items, found 3"),
-        ({"words": ["a", 3]}, "words: must be a list of texts"),
+        ({"words": ["a", 3]}, "words: must be a list of texts; item 2 does not fit"),
+        ({"words": "a"}, "words: must be a list of texts"),
         ({"nam": "a"}, "unknown key 'nam' (did you mean 'name'?); the keys are name, items, words"),
     ],
 )
