@@ -21,7 +21,7 @@ class RagZevalMetric(BaseMetric):  # type: ignore[misc]
         reference = "\n\n".join(test_case.retrieval_context or [test_case.expected_output or ""])
         found = await self.judge.aevaluate(test_case.input, reference, [test_case.actual_output])
         if found.trajectory is None or found.scores[0] is None:
-            raise ValueError(found.status)
+            raise ValueError("no claims" if found.trajectory else found.status)
         failed = [claim.claim for claim in found.trajectory[0].atomic_claims if not claim.is_supported]
         self.score, self.reason = found.scores[0], "; ".join(f"not supported: {claim}" for claim in failed)
         return self.score

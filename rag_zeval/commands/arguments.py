@@ -83,6 +83,8 @@ def check_files(files: Sequence[tuple[str, Path | None]]) -> None:
         for other, before in seen:
             hard = path.exists() and before.exists() and path.samefile(before)
             if hard or os.path.realpath(path) == os.path.realpath(before):
+                if name == other == "INPUT":
+                    raise InputError(f"{path}: is given twice; remove one of the two")
                 raise InputError(f"{name} {path} is the same file as {other}: name another file")
         seen.append((name, path))
 

@@ -55,6 +55,9 @@ def check_set(
     if not rows:
         line, reason = next(iter(bad.items()))
         raise InputError(f"{file}:{line}: {reason}; no line of the file can be read")
+    old, unread = read_lines(against, dict) if against is not None else ({}, {})
+    for line, reason in unread.items():  # it would seem to be a row that was removed
+        raise InputError(f"{against}:{line}: {reason}")
     of_slices = []
     for name, lines in by_tag(rows):
         of_slices.append((name, str(len(lines)), str(sum(from_production(rows[line]) for line in lines))))
@@ -62,7 +65,6 @@ def check_set(
     print(f"version {set_version(map(hashes, rows.values()))}: {len(rows)} questions")
     found = findings(rows, bad)
     if against is not None:
-        old, _ = read_lines(against, dict)
         since = changes(rows, old, str(against))
         found = [*since.edits, *found]
         print(

@@ -1,9 +1,14 @@
 """Other tools' own objects take what the adapters make; where a tool is not installed its test is skipped."""
 
 import asyncio
+import importlib
 import json
 import math
+import re
+import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -62,6 +67,17 @@ def test_mlflow_gets_means_and_answers(tmp_path: Path, monkeypatch: pytest.Monke
     assert [one["score"] for one in answers] == [0.0, 1.0, 0.5, None]
 
 
+def test_mlflow_gets_no_name_that_it_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    names: list[str] = []
+    fake = SimpleNamespace(log_metric=lambda name, value: names.append(name), log_dict=lambda *content: None)
+    monkeypatch.setitem(sys.modules, "mlflow", fake)
+    from rag_zeval.adapters.mlflow import log_results
+
+    log_results([replace(one, system="answers (1)+é, 50%\n") for one in JUDGED])
+    assert {name.rpartition("/")[2] for name in names} == {"mean", "low", "high", "coverage"}
+    assert all(re.fullmatch(r"[/\w.\- ]*", name) for name in names)  # as mlflow.utils.validation has it
+
+
 def test_inspect_scores_its_samples(judge: Evaluator) -> None:
     pytest.importorskip("inspect_ai")
     from inspect_ai.model import ModelOutput
@@ -106,3 +122,14 @@ def test_deepeval_measures_its_test_cases(judge: Evaluator, monkeypatch: pytest.
         return metric.measure(case(expected_output="Ann has cats."))
 
     assert asyncio.run(cell()) == 0.5  # where an event loop is running
+
+
+def test_deepeval_is_told_of_an_answer_without_claims(judge: Evaluator, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "rag_zeval.adapters.deepeval"
+    for module in ("deepeval", "deepeval.metrics", name):
+        monkeypatch.setitem(sys.modules, module, SimpleNamespace(BaseMetric=object))
+    del sys.modules[name]
+    metric = importlib.import_module(name).RagZevalMetric(judge)
+    case = SimpleNamespace(input="Who?", actual_output="...", retrieval_context=["Ann has cats."], expected_output=None)
+    with pytest.raises(ValueError, match=r"^no claims$"):
+        metric.measure(case)

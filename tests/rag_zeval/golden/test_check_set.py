@@ -170,6 +170,11 @@ def test_the_command_names_file_and_line_and_its_exit_status_says_what_it_found(
     told = [line.split()[:2] for line in shown.stdout.splitlines() if str(path) in line]
     fields = ["question", "truth", "gold_chunk_ids", "slice_tag"]
     assert told == [[f"{path}:2", "origin"], [f"{path}:61", "row"], *([f"{path}:62", field] for field in fields)]
+    (tmp_path / "old.jsonl").write_text("\n".join([*lines[:30], "{", *lines[30:]]))
+    shown = run("check-set", path, "--against", "old.jsonl")
+    assert (shown.returncode, shown.stdout) == (2, "") and shown.stderr.startswith(
+        "error: old.jsonl:31: not valid JSON"
+    )
     for content, place in ((None, ""), ("\n", ""), ("question,truth\nq?,t\n", ":1")):
         path.unlink(missing_ok=True) if content is None else path.write_text(content)
         shown = run("check-set", path)
