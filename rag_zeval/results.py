@@ -23,7 +23,7 @@ READ: FieldTypes = {  # the fields that other commands read; files of older vers
     "trajectory": TRAJECTORY, "latency_s": NUMBER_OR_NONE, "reference_kind": Maybe(TEXT_OR_NONE),
     "chunks": Maybe([str]), "identity": Maybe(TEXT_OR_NONE), "prompt_hash": Maybe(TEXT_OR_NONE),
     "golden": Maybe({str: str}), "retrieved": Maybe([str]), "gold_chunk_ids": Maybe([str]),
-    "cost_usd": Maybe(NUMBER_OR_NONE),
+    "cost_usd": Maybe(NUMBER_OR_NONE), "nothing_retrieved": Maybe(bool),
 }  # fmt: skip
 SHOWN: FieldTypes = {  # the fields that a report shows
     **READ, "reply": TEXT_OR_NONE, "calls": COUNT, "cached": COUNT, "prompt_tokens": (COUNT, NONE),
@@ -83,6 +83,7 @@ def result_row(id_: str, case: Case, example: Example, scorer: Scorer, scored: S
         "latency_s": case.latency_s,
         "cost_usd": case.cost_usd,
         "retrieved": case.context_ids,
+        **({"nothing_retrieved": True} if case.nothing_retrieved else {}),
         "gold_chunk_ids": case.gold_chunk_ids,
         "golden": case.golden,
         **made_by,
@@ -182,6 +183,8 @@ class Judged:
         reference_kind: "truth", "contexts" or "reference"; None if unknown, or if there is none.
         chunks: The retrieved contexts that the metric used beside the reference.
         retrieved: The ids of the retrieved contexts, best first, as the input gives them.
+        nothing_retrieved: Whether the input says that nothing was retrieved. If not, and `retrieved` is empty, the ids
+            are missing.
         gold_chunk_ids: The ids of the chunks that hold the answer.
         cost_usd: What the answer cost, in dollars; None if the input does not say.
         golden: A hash of each text that fixes the case (see `Case.golden`); empty in files of earlier versions.
@@ -205,6 +208,7 @@ class Judged:
     gold_chunk_ids: tuple[str, ...] = ()
     cost_usd: float | None = None
     golden: Mapping[str, str] = field(default_factory=dict)
+    nothing_retrieved: bool = False
 
     @property
     def sources(self) -> list[tuple[str, str]]:
@@ -248,7 +252,7 @@ def _judged(row: Row) -> Iterator[Judged]:
             row["case"], row["question"], row["slice_tag"], system, row["metric"], answer, row["reference"], score,
             status, claims, row["latency_s"], ", prompt ".join(made_by) or None, row.get("reference_kind"),
             tuple(row.get("chunks", ())), tuple(row.get("retrieved", ())), tuple(row.get("gold_chunk_ids", ())),
-            row.get("cost_usd"), row.get("golden", {}),
+            row.get("cost_usd"), row.get("golden", {}), row.get("nothing_retrieved", False),
         )  # fmt: skip
 
 

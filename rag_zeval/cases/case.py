@@ -27,6 +27,7 @@ class Case:
     unanswered: for each system without an answer, the reason: "no answer", or more, such as
     "no answer: HTTP 429: slow down". In `answers` its text is "".
     cost_usd: what the system's answer cost.
+    nothing_retrieved: whether the file says that nothing was retrieved. Its list of ids is empty, and is not missing.
     """
 
     id: str
@@ -41,6 +42,7 @@ class Case:
     latency_s: float | None = None
     unanswered: Mapping[str, str] = field(default_factory=dict)
     cost_usd: float | None = None
+    nothing_retrieved: bool = False
 
     @property
     def golden(self) -> dict[str, str]:

@@ -93,6 +93,12 @@ def as_ids(value: Any) -> tuple[str, ...]:
     return tuple(id_ for id_ in ids if id_ is not None)
 
 
+def is_empty_list(value: Any) -> bool:
+    """Whether a value is a list without items, or a text that prints one. Null and a blank text are no list."""
+    found = printed(value) if isinstance(value, str) else value
+    return isinstance(found, (list, tuple, set)) and not found
+
+
 def as_chunks(value: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the texts and the ids of retrieved chunks, which may be texts or objects.
 

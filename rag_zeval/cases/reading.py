@@ -11,7 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from rag_zeval.cases.case import Case
-from rag_zeval.cases.cells import as_chunks, as_id, as_ids, as_text, as_texts, as_truth, is_nothing, is_object
+from rag_zeval.cases.cells import (
+    as_chunks,
+    as_id,
+    as_ids,
+    as_text,
+    as_texts,
+    as_truth,
+    is_empty_list,
+    is_nothing,
+    is_object,
+)
 from rag_zeval.cases.columns import ABSENT, LOOKED_AT, Columns, at_path, check_names, choose, option
 from rag_zeval.cases.names import FIELDS
 from rag_zeval.cases.objects import read_objects
@@ -270,6 +280,7 @@ class _Reader:
             read("latency_s", _amount),
             unanswered,
             read("cost_usd", _amount),
+            not contexts and read("context_ids", is_empty_list),
         )
         return replace(case, id=self._id(read("id", as_id), case, columns, row, place))
 

@@ -138,7 +138,7 @@ def _classified(by_metric: Mapping[str, Judged], cases: Sequence[Case], metrics:
             name = SUPPORTED if supported.score >= metrics.threshold else UNSUPPORTED
     elif case is None:
         why = "the file has a different answer than the one that was judged" if cases else "no such case"
-    elif not case.gold_chunk_ids or not case.context_ids:
+    elif not case.gold_chunk_ids or not (case.context_ids or case.nothing_retrieved):
         why = "no context_ids" if case.gold_chunk_ids else "no gold_chunk_ids"
     elif rank is None:
         name = NOT_RETRIEVED

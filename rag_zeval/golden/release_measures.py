@@ -29,8 +29,8 @@ _RANKED = re.compile(f"({'|'.join((*RETRIEVAL, JOINT))})@([1-9][0-9]{{0,5}})")
 def with_measures(side: Side, names: Iterable[str]) -> Side:
     """Add to the side those of the named measures that it does not have. Names that are not measures are ignored.
 
-    Cases without gold chunks get no retrieval measure. If anything else is missing, the case's score is None. Raises
-    InputError if no case has what a measure needs.
+    Cases without gold chunks get no retrieval measure. If anything else is missing, the case's score is None; that
+    nothing was retrieved is not missing. Raises InputError if no case has what a measure needs.
     """
     asked = [name for name in names if name not in side.judged and (name in AMOUNTS or _RANKED.fullmatch(name))]
     return replace(side, judged={**side.judged, **{name: _measured(side, name) for name in asked}})
@@ -48,7 +48,7 @@ def _measured(side: Side, name: str) -> dict[str, Judged]:
     else:
         needs = "the columns context_ids and gold_chunk_ids"
         cases = {case: one for case, one in _judged(side, kind).items() if one.gold_chunk_ids}
-        there = {case: one for case, one in cases.items() if one.retrieved}
+        there = {case: one for case, one in cases.items() if one.retrieved or one.nothing_retrieved}
         known = _joint(there, int(k)) if kind == JOINT else _ranked(there, RETRIEVAL[kind], int(k))
         scores = {case: known.get(case) for case in cases}
     if all(score is None for score in scores.values()):
@@ -82,7 +82,7 @@ def _ranked(cases: Mapping[str, Judged], measure: str, k: int) -> dict[str, floa
 
 def _joint(cases: Mapping[str, Judged], k: int) -> dict[str, float]:
     return {
-        case: float(one.score >= SUPPORTED_FROM and not set(one.gold_chunk_ids).isdisjoint(one.retrieved[:k]))
+        case: float((one.score or 0) >= SUPPORTED_FROM and not set(one.gold_chunk_ids).isdisjoint(one.retrieved[:k]))
         for case, one in cases.items()
-        if one.score is not None
+        if one.score is not None or one.nothing_retrieved
     }

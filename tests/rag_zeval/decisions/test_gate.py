@@ -160,7 +160,9 @@ def test_every_number_of_a_release_can_be_gated(run: Any, write_results: Any, tm
 
 def test_a_case_without_what_a_measure_needs_has_no_score(side: Any) -> None:
     cases = side({"1": 0.4, "2": 0.6, "3": 0.6, "4": None, "no gold": 1.0}, "rag_zeval")
-    ids = {"1": ["g"], "2": ["g"], "3": [], "4": ["g"], "no gold": ["g"]}
+    cases = replace(cases, judged={"rag_zeval": {**cases.judged["rag_zeval"], "5": replace(
+        cases.judged["rag_zeval"]["4"], case="5", nothing_retrieved=True)}})  # fmt: skip
+    ids = {"1": ["g"], "2": ["g"], "3": [], "4": ["g"], "5": [], "no gold": ["g"]}
     judged = {
         case: replace(one, retrieved=tuple(ids[case]), gold_chunk_ids=() if case == "no gold" else ("g", "h"))
         for case, one in cases.judged["rag_zeval"].items()
@@ -169,8 +171,9 @@ def test_a_case_without_what_a_measure_needs_has_no_score(side: Any) -> None:
         Side("x", {"rag_zeval": judged}), ["recall@3", "retrieved_and_supported@1", "unknown@1"]
     ).judged
     scores = {name: {case: one.score for case, one in by_case.items()} for name, by_case in found.items()}
-    assert scores["recall@3"] == {"1": 0.5, "2": 0.5, "3": None, "4": 0.5}
-    assert scores["retrieved_and_supported@1"] == {"1": 0.0, "2": 1.0, "3": None, "4": None} and len(scores) == 3
+    assert scores["recall@3"] == {"1": 0.5, "2": 0.5, "3": None, "4": 0.5, "5": 0.0}
+    assert scores["retrieved_and_supported@1"] == {"1": 0.0, "2": 1.0, "3": None, "4": None, "5": 0.0}
+    assert len(scores) == 3
 
 
 def test_a_first_release_is_held_against_bars(run: Any, write_results: Any, tmp_path: Path) -> None:

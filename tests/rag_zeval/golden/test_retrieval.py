@@ -9,7 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_zeval.golden.retrieval import MEASURES, Ranking, estimates, values
+from rag_zeval.cases.reading import read_cases
+from rag_zeval.csv_files import sheet_text
+from rag_zeval.decisions.sides import read_side
+from rag_zeval.golden.failure_classes import Metrics, classify
+from rag_zeval.golden.release_measures import RETRIEVAL, with_measures
+from rag_zeval.golden.retrieval import MEASURES, Ranking, estimates, read_rankings, values
 from rag_zeval.statistics.bootstrap import mean_interval, share_interval
 
 IDS = st.sampled_from(["a", "b", "c", "d", "e", "f", "", "\0", "é"])
@@ -131,3 +136,33 @@ def test_nothing_to_measure_is_one_line_and_exit_2(run: Any, content: str | None
 def test_another_k_is_refused(run: Any, tmp_path: Path, k: str) -> None:
     shown = run("retrieval", write(tmp_path / "mine.jsonl", row(["a"], ["a"])), f"--k={k}")
     assert shown.returncode == 2 and shown.stderr.startswith("error: --k is ")
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+def test_a_result_file_gives_the_measures_of_its_input_also_where_nothing_was_retrieved(
+    run: Any, tmp_path: Path, suffix: str
+) -> None:
+    retrieved = [["a", "b"], [], ["b", "a"], [], ["c"]]
+    common = {"answer": "Yes.", "truth": "No.", "gold_chunk_ids": ["a", "z"]}
+    rows: list[dict[str, Any]] = [
+        {"id": str(n), "question": f"{n}?", "contexts": [f"Text {id_}." for id_ in ids], "context_ids": ids, **common}
+        for n, ids in enumerate(retrieved)
+    ]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "in.csv").write_text(sheet_text([*rows[0]], [tuple(map(str, row.values())) for row in rows]))
+    assert run("evaluate", f"in.{suffix}", "--scorers=string_match", "--out=out.jsonl").returncode == 0
+    rankings, bad, _ = read_rankings(tmp_path / "in.jsonl")
+    side, names = read_side(str(tmp_path / "out.jsonl")), [f"{name}@{k}" for name in RETRIEVAL for k in (1, 2)]
+    side = with_measures(side, names)
+    assert not bad and len(rankings) == len(rows)
+    for one in estimates(rankings, [1, 2]):
+        (name,) = (name for name, measure in RETRIEVAL.items() if measure == one.measure)
+        scores = [judged.score for judged in side.judged[f"{name}@{one.k}"].values()]
+        assert None not in scores and sum(filter(None, scores)) / len(scores) == pytest.approx(one.value)
+
+    found = classify([*side.judged["string_match"].values()], read_cases(tmp_path / f"in.{suffix}").cases,
+                     Metrics("string_match", "string_match"), 1)  # fmt: skip
+    none, ranked = "wrong, not retrieved", ["wrong, in the prompt", "wrong, retrieved below k"]
+    assert [one.class_name for one in found] == [ranked[0], none, ranked[1], none, none]
+    rows = [{**row, "context_ids": None if suffix == "jsonl" else ""} for row in rows]
+    assert not any(case.nothing_retrieved for case in read_cases(rows).cases)  # ids are missing
