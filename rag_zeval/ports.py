@@ -3,6 +3,7 @@
 import ipaddress
 import json
 import socket
+import sys
 from collections.abc import Callable, Mapping
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,9 +15,17 @@ from rag_zeval.errors import InputError
 EVERY_NETWORK = ("", "0.0.0.0", "::")
 
 
+class Server(ThreadingHTTPServer):
+    """An HTTP server with a thread for each request. A client that leaves early is no error."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
 def listen(
     host: str, port: int, protocol: str = "HTTP/1.0", **answers: Callable[[BaseHTTPRequestHandler], None]
-) -> ThreadingHTTPServer:
+) -> Server:
     """Return a server that listens on a port; 0 picks a free one. It logs nothing.
 
     It refuses requests that another site's page makes from a browser on this machine (see `is_for`).
@@ -40,7 +49,7 @@ def listen(
     for method, answer in answers.items():
         setattr(Handler, f"do_{method}", lambda handler, answer=answer: answer_own(handler, answer))
     try:
-        return ThreadingHTTPServer((host, port), Handler)
+        return Server((host, port), Handler)
     except OverflowError as error:
         raise InputError(f"port {port} of {host}: must be 0 to 65535") from error
     except OSError as error:

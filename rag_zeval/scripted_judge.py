@@ -4,7 +4,6 @@
 everything that talks to a judge start it too.
 """
 
-import contextlib
 import json
 import threading
 import time
@@ -92,8 +91,7 @@ class ScriptedJudge:
         self._keep = keep
         self._lock = threading.Lock()
         self._stopped = threading.Event()
-        self._server = listen("127.0.0.1", port, GET=self._list_models, POST=self._post)
-        self._server.daemon_threads = True
+        self._server = listen("127.0.0.1", port, GET=self._list_models, POST=self.answer)
         self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
         self.thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True, name="scripted judge"
@@ -110,10 +108,6 @@ class ScriptedJudge:
 
     def _list_models(self, handler: BaseHTTPRequestHandler) -> None:
         send(handler, self.models_status, {"object": "list", "data": self.models})
-
-    def _post(self, handler: BaseHTTPRequestHandler) -> None:
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the client has left
-            self.answer(handler)
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
         """Read a request's body and answer it, or fail as the next fault says."""

@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
@@ -77,3 +78,28 @@ def test_no_host_and_two_hosts_are_refused(ports: dict[str, int]) -> None:
     port = ports["127.0.0.1"]
     assert status(port, "GET") == 403
     assert status(port, "GET", ("Host", "localhost"), ("Host", "evil.example")) == 403
+
+
+def test_a_client_that_leaves_early_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    left = threading.Event()
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        try:
+            send(handler, 200, b"x" * 50_000_000)
+        finally:
+            left.set()
+
+    def fail(handler: BaseHTTPRequestHandler) -> None:
+        raise ValueError("a bug")
+
+    with listen("127.0.0.1", 0, GET=answer, POST=fail) as it:
+        threading.Thread(target=it.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        with socket.create_connection(("127.0.0.1", it.server_port)) as client:
+            client.sendall(b"GET / HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n")
+            client.recv(1)
+        assert left.wait(10)
+        with pytest.raises(http.client.RemoteDisconnected):  # after the first request has ended, too
+            status(it.server_port, "POST", ("Host", "localhost"))
+        it.shutdown()
+    said = capfd.readouterr().err
+    assert "a bug" in said and "Connection" not in said and "BrokenPipe" not in said
