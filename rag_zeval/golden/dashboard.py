@@ -27,12 +27,15 @@ from rag_zeval.text import one_line
 # Column heads, each with patterns for the names of the metrics and measures that the column may show, best first.
 COLUMNS: Mapping[str, Sequence[str]] = {
     "recall@5": ("recall@5",),
-    "faithfulness": ("rag_zeval(@contexts)?", ".*(faithful|grounded).*", ".+@contexts"),
-    "relevance": ("(?!.*context).*relevan.*", "ccrs_qr"),
+    "faithfulness": (
+        "rag_zeval(@contexts)?", ".*(faithful|grounded)[^@]*(@contexts)?", "(?!.*relevan).+@contexts",
+    ),
+    "relevance": ("(?![^@]*context)[^@]*relevan.*", "ccrs_qr"),
     "correctness": ("rag_zeval@truth", ".*correct.*", ".+@truth"),
     "p95 latency (s)": ("latency_p95",),
     "cost of 1,000 ($)": ("cost_per_1000",),
-}
+}  # fmt: skip
+MEASURED = [head for head, patterns in COLUMNS.items() if len(patterns) == 1]  # always show the same measure
 
 
 @dataclass(frozen=True)
@@ -170,12 +173,16 @@ def _versions(specs: Sequence[str]) -> list[str]:
 
 
 def _metric(sides: Sequence[Side], patterns: Sequence[str]) -> str:
-    """Return the metric that most sides have, among those that match the first pattern with any match."""
+    """Return the metric that most sides have, among those that match the first pattern with any match.
+
+    Metrics for which lower is better are not chosen: a reader takes a high value of these columns for a good one.
+    """
+    there = [name for side in sides for name in side.judged if not less_is_better(name)]
     for pattern in patterns:
-        counts = Counter(name for side in sides for name in side.judged if re.fullmatch(pattern, name))
+        counts = Counter(name for name in there if re.fullmatch(pattern, name))
         if counts:
             return counts.most_common(1)[0][0]
-    return patterns[0] if len(patterns) == 1 else ""  # a measure, which is computed from the rows
+    return patterns[0] if len(patterns) == 1 else ""
 
 
 def _moved(
@@ -216,6 +223,9 @@ def print_dashboard(dashboard: Dashboard) -> None:
             cells = [_text(dashboard, tag, version, at) for at in range(len(dashboard.columns))]
             rows.append((tag, name, str(counts[version]), *cells))
     print_table(("slice", "version", "cases", *(column.head for column in dashboard.columns)), rows)
+    shown = [f"{one.head} is {one.metric}" for one in dashboard.columns if one.head not in (one.metric, *MEASURED)]
+    if shown:
+        print_line(", ".join(shown))
     for note in dashboard.notes:
         print_line(note)
 

@@ -137,6 +137,26 @@ def test_a_column_that_no_version_has_is_left_out_and_named(result_row: Any, run
     assert len(notes) == 5 and notes[0].startswith("recall@5 needs the columns")
 
 
+@pytest.mark.parametrize(
+    ("metrics", "said"),
+    [
+        (["ragchecker_noise_sensitivity_in_irrelevant", "ccrs_qr"], "relevance is ccrs_qr"),
+        (["ares_context_relevance@contexts", "ares_answer_relevance@contexts"],
+         "relevance is ares_answer_relevance@contexts"),
+        (["trulens_groundedness@truth"], "correctness is trulens_groundedness@truth"),
+        (["bleu@contexts", "trulens_groundedness@contexts"], "faithfulness is trulens_groundedness@contexts"),
+        (["rag_zeval@truth", "rag_zeval@contexts", "is_correct"],
+         "faithfulness is rag_zeval@contexts, correctness is rag_zeval@truth"),
+    ],
+)  # fmt: skip
+def test_a_column_shows_a_metric_of_its_kind_and_says_which(
+    metrics: list[str], said: str, result_row: Any, run: Any, tmp_path: Path
+) -> None:
+    rows = [result_row(str(n), metric, 0.5) for n in range(6) for metric in metrics]
+    (tmp_path / "a.jsonl").write_bytes(b"".join(map(json_line, rows)))
+    assert said in run("dashboard", "a.jsonl").stdout.splitlines()
+
+
 def test_the_page_shows_all_at_every_width(browser: Any, files: list[str], run: Any, tmp_path: Path) -> None:
     assert run("dashboard", *files, "--html=page.html").returncode == 0
     for width in (1400, 1000, 390):
