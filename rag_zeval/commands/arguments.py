@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from rag_zeval.errors import InputError
+from rag_zeval.judge.prompt import VARIANTS
 from rag_zeval.models.open import SPECS
 
 WHAT, JUDGE, ENDPOINT, COST, OUTPUT = "What to judge", "Judge", "Calls to the endpoint", "Cost", "Output"  # of --help
@@ -34,7 +35,7 @@ VariantName = Annotated[
     str | None,
     option(
         JUDGE,
-        "The prompt of the rag_zeval scorer: paper, verdict-last, compact or no-evidence. "
+        f"The prompt of the rag_zeval scorer, one of {', '.join(VARIANTS)}. "
         "Default: the one that the model was trained with, or the paper's.",
     ),
 ]
