@@ -224,8 +224,8 @@ def _named(word: str) -> tuple[str | None, Path]:
 
     A file whose name is the whole word, `=` included, is taken for a file without a system's name.
     """
-    name, sign, path = word.partition("=")
-    return (name, Path(path)) if sign and name and not Path(word).exists() else (None, Path(word))
+    name, _, path = word.partition("=")
+    return (name, Path(path)) if name and path and not Path(word).exists() else (None, Path(word))
 
 
 def scorers() -> None:

@@ -114,6 +114,7 @@ def test_bad_rows_stop_the_run_before_any_call(run: Run, endpoint: Any, tmp_path
         (["--cache", "notes"], "notes: cannot be used as a reply cache"),
         (["--out", "in.jsonl"], "--out in.jsonl is the same file as INPUT"),
         (["new=./in.jsonl"], "in.jsonl: is given twice; remove one of the two"),
+        (["new="], "new=: cannot be read: No such file"),
         (["nowhere.jsonl"], "nowhere.jsonl: cannot be read"),
         (["--scorers", "blue"], "--scorers: unknown scorer 'blue' (did you mean 'bleu'?)"),
         (["--scorers", "embedding_similarity"], "embeds texts: add --embeddings"),
