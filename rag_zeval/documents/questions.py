@@ -39,7 +39,7 @@ DUPLICATE = "says the same as another question"
 LOOKED_AT = 5  # chunks that are searched for an answer to an unanswerable question
 AGAIN = 0.7  # the temperature when a chunk is asked about again; the first time it is 0
 ALIKE = 0.9  # the cosine from which two questions are duplicates
-PASSES = 10  # most times that each chunk is asked about, for each kind
+PASSES = 10  # most times that each chunk is asked about, for each kind, unless more questions about a chunk are wanted
 AskedAbout = dict[frozenset[Chunk], list[str]]  # the questions so far about the chunks tried
 
 Item = TypeVar("Item")
@@ -176,9 +176,10 @@ class QuestionWriter:
         per_chunk: the most questions of each kind about one chunk. A question about two chunks counts for the first.
 
         Kinds are written one after the other. Each chunk is asked about once before any is asked about again. A kind
-        ends at its number, after PASSES passes, or after a pass without any question. No more is asked than is lacking,
-        and rows are written in the order of attempts. So the rows depend neither on the order of replies nor on
-        interruptions. A rerun asks dropped questions again (a cache then has the reply).
+        ends at its number, after its passes (PASSES, or `per_chunk` if that is more), or after a pass without any
+        question. No more is asked than is lacking, and rows are written in the order of attempts. So the rows depend
+        neither on the order of replies nor on interruptions. A rerun asks dropped questions again (a cache then has the
+        reply).
 
         Raises InputError if a row in the file is of another kind, or of other chunks, prompts, model or seed. Also
         raises it if a kind needs more chunks than there are.
@@ -193,10 +194,11 @@ class QuestionWriter:
             lacking = number - sum(row["slice_tag"] == kind for row in there)
             asked: AskedAbout = {}
             order = random.Random(f"{self._seed} {kind}").sample(self._chunks, len(self._chunks))
-            ids = {f"{kind}-{number}": chunk for number, chunk in enumerate(order * PASSES)}
-            about = Counter(ids[id_] for id_ in ids.keys() & rows.done.keys())
             most = per_chunk.get(kind, PASSES)
-            for trial in range(PASSES):
+            passes = max(PASSES, most)
+            ids = {f"{kind}-{number}": chunk for number, chunk in enumerate(order * passes)}
+            about = Counter(ids[id_] for id_ in ids.keys() & rows.done.keys())
+            for trial in range(passes):
                 before = sum(map(len, asked.values()))
                 todo = self._attempts(kind, trial, order, asked, rows)
                 todo = (attempt for attempt in todo if about[attempt.chunks[0]] < most)

@@ -106,6 +106,10 @@ def test_so_many_questions_are_asked_about_every_chunk(docs: Path, writer: Scrip
     assert ask("q.jsonl", *words)[1] == rows and len(writer.requests) == before
     _, rows = ask("s.jsonl", "--per-chunk=4", "--kinds=easy")  # ten chunks have three facts: that is no error
     assert Counter(Counter(row["documents"][0] for row in rows).values()) == {3: 10, 4: 2}
+    for path in set(docs.iterdir()) - {docs / "ferry-01.md"}:
+        path.unlink()
+    (docs / "ferry-01.md").write_text(" ".join(f"Ann has {n} cats." for n in range(15)))
+    assert [len(ask(f"{n}.jsonl", f"--per-chunk={n}", "--kinds=easy")[1]) for n in (14, 16)] == [14, 15]
     both, _ = ask("q.jsonl", *words, "--n=3", status=2)
     assert both.stderr.strip() == "error: --n and --per-chunk both say how many questions to write; remove one"
 
