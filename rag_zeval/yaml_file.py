@@ -74,6 +74,8 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
         if len(content) > LARGEST:
             raise ValueError(f"the file has more than {LARGEST:,} bytes")
         values: Any = yaml.load(content.decode("utf-8"), _PlainLoader)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text: {error.reason} at byte {error.start}; save it as UTF-8") from error
     except (yaml.YAMLError, ValueError, ArithmeticError, RecursionError) as error:
         said = " ".join(str(error).split())[:SHOWN].replace('in "<unicode string>", ', "at ")
         hint = "; put a text with ': ' in it into quotation marks" if "mapping values" in said else ""
@@ -126,4 +128,6 @@ def _first_fault(kind: type[BaseModel], error: ValidationError) -> str:
     if first["type"] == "missing":
         return f"{name}: is missing; it must be {wanted}" if wanted else f"{name}: {first['msg']}"
     shown = "null" if value is None else one_line(str(value)[:SHOWN]) or "nothing"
+    if first["type"] == "invalid_key":
+        return f"{name}: a key must be a text, found {shown}".removeprefix(": ")
     return f"{name}: {f'must be {wanted}' if wanted else first['msg']}, found {shown}"

@@ -65,7 +65,8 @@ class Criteria(BaseModel):
     scale: Annotated[
         Literal["yes/no"] | Annotated[dict[Level, Words], Field(min_length=2)],
         Field(
-            description="yes/no, or at least two whole numbers with a text for each, such as {1: useless, 5: perfect}"
+            description="yes/no, or at least two whole numbers from -1000 to 1000 with a text for each, such as "
+            "{1: useless, 5: perfect}"
         ),
     ]
     examples: Annotated[list[CriteriaExample], Field(description="a list of examples")] = []

@@ -54,6 +54,12 @@ def test_what_is_no_plain_yaml_is_refused_at_once(tmp_path: Path, text: str, sai
     assert time.monotonic() - started < 5
 
 
+def test_another_encoding_is_named(tmp_path: Path) -> None:
+    (tmp_path / "in.yaml").write_text("a: café", encoding="latin-1")
+    with pytest.raises(InputError, match=r"in.yaml: not UTF-8 text: .* at byte 6; save it as UTF-8$"):
+        read_yaml(tmp_path / "in.yaml")
+
+
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "in.yaml")
     with pytest.raises(InputError, match="is not a regular file"):
@@ -86,10 +92,12 @@ GOOD: dict[str, Any] = {"name": "a", "items": [{"size": 1}]}
         ({"items": [3]}, "items.1: must be a list of items, found 3"),
         ({"words": ["a", 3]}, "words: must be a list of texts; item 2 does not fit"),
         ({"words": "a"}, "words: must be a list of texts"),
+        ({1: "a"}, "a key must be a text, found 1"),
+        ({"items": [{"size": 1}, {"size": 1, True: 1}]}, "items.2: a key must be a text, found True"),
         ({"nam": "a"}, "unknown key 'nam' (did you mean 'name'?); the keys are name, items, words"),
     ],
 )
-def test_the_first_value_that_does_not_fit_is_named_with_what_it_must_be(changes: dict[str, Any], said: str) -> None:
+def test_the_first_value_that_does_not_fit_is_named_with_what_it_must_be(changes: dict[Any, Any], said: str) -> None:
     assert checked(Shelf, GOOD).items == [Item(size=1)]
     with pytest.raises(InputError) as error:
         checked(Shelf, {**GOOD, **changes})

@@ -160,7 +160,7 @@ def test_a_reason_that_an_example_gives_is_no_copy_of_the_prompt(write: Write) -
         ({"rules": [3]}, "rules: must be a list of texts, one for each rule"),
         (
             {"scale": True},
-            "scale: must be yes/no, or at least two whole numbers with a text for each, such as {1: useless,",
+            "scale: must be yes/no, or at least two whole numbers from -1000 to 1000 with a text for each, such as",
         ),
         ({"scale": {1: "bad"}}, "scale: must be yes/no, or at least two whole numbers"),
         ({"scale": {1: "bad", 2: 5}}, "scale: must be yes/no, or at least two whole numbers"),
