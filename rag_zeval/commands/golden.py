@@ -54,7 +54,7 @@ def check_set(
     rows, bad = read_lines(file, dict)
     if not rows:
         line, reason = next(iter(bad.items()))
-        raise InputError(f"{file}:{line}: {reason}; no line of the file can be read")
+        raise InputError(f"{file}:{line}: {reason}; each line must hold a JSON object, and none does")
     old, unread = read_lines(against, dict) if against is not None else ({}, {})
     for line, reason in unread.items():  # it would seem to be a row that was removed
         raise InputError(f"{against}:{line}: {reason}")

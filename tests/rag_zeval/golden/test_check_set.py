@@ -179,3 +179,4 @@ def test_the_command_names_file_and_line_and_its_exit_status_says_what_it_found(
         path.unlink(missing_ok=True) if content is None else path.write_text(content)
         shown = run("check-set", path)
         assert shown.returncode == 2 and shown.stderr.startswith(f"error: {path}{place}: ")
+    assert shown.stderr.endswith("each line must hold a JSON object, and none does\n")  # a table
