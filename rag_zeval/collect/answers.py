@@ -128,9 +128,9 @@ def ask_each(questions: Iterable[Row], ask: Callable[[str], Found]) -> Iterator[
 def failed_rows(rows: RowWriter, questions: Sequence[Row], made_by: Row) -> list[str]:
     """Return the ids of the failed rows, which are to be retried.
 
-    made_by: what an answer depends on besides the question. Raises InputError if a row belongs to another question or
-    was collected with other settings, because one file holds one run. Also raises it for an id that cannot be written,
-    because it holds a key.
+    made_by: what an answer depends on besides the question. Raises InputError if a row belongs to another question, or
+    if an answer was collected with other settings, because one file holds one run. Also raises it for an id that cannot
+    be written, because it holds a key.
     """
     asked = {question["id"]: question for question in questions}
     for id_ in asked:
@@ -142,12 +142,13 @@ def failed_rows(rows: RowWriter, questions: Sequence[Row], made_by: Row) -> list
             check_fields(row, {"status": str, "latency_s": NUMBER_OR_NONE})
             if row["id"] not in asked:
                 raise InputError(f"row {row['id']!r} belongs to none of the questions; choose another --out")
+            if row["status"].startswith("failed"):
+                failed.append(row["id"])
+                continue
             now = parse_row(json_line({**dict.fromkeys(KEPT), **asked[row["id"]], **made_by}))
             if differing := first_difference({name: row.get(name) for name in now}, now):
                 field = differing.removeprefix("collected.")
                 raise InputError(f"row {row['id']!r} was collected with a different {field}; choose another --out")
-        if row["status"].startswith("failed"):
-            failed.append(row["id"])
     return failed
 
 

@@ -98,7 +98,8 @@ def collect(
         answers = list(rows.done.values())
     print_latencies(answers)
     print(f"answers: {out}")
-    if contexts is not None and not any(row.get("contexts") for row in answers):
+    answered = [row for row in answers if row["status"] == "ok"]
+    if contexts is not None and answered and not any(row.get("contexts") for row in answered):
         print(f"note: --contexts {contexts} found no chunk in any response", file=sys.stderr)
     if failed := [row["status"] for row in answers if row["status"].startswith("failed")]:
         print(f"{len(failed)} of {len(asked)} questions have no answer ({failed[0]}).", file=sys.stderr)

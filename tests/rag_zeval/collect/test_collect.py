@@ -122,6 +122,19 @@ def test_a_question_that_fails_says_why_and_is_asked_again_alone(rag: ScriptedJu
     assert answers == {**dict.fromkeys(BROKEN, "[red][key]"), "fine": "Ten."}
 
 
+def test_a_wrong_path_can_be_corrected_with_the_same_file(rag: ScriptedJudge, run: Any, tmp_path: Path) -> None:
+    write(tmp_path / "q.jsonl", {"question": "When?"}, {"question": "Where?"})
+    words = ["collect", "q.jsonl", "--out=a.jsonl", f"--url={rag.url}/ask", "--answer=$.result.answer"]
+    wrong = run(*words, "--contexts=$.docs")
+    assert wrong.returncode == 1 and "(failed: contexts: expected text, found dict)" in wrong.stderr
+    assert "found no chunk" not in wrong.stderr  # it found something else
+    assert run(*words, "--contexts=$.docs[*].text").returncode == 0
+    rows = read_jsonl(tmp_path / "a.jsonl")
+    assert [row["contexts"] for row in rows] == [["At ten.", "At noon."]] * 2
+    assert {row["collected"]["contexts"] for row in rows} == {"$.docs[*].text"}
+    assert "was collected with a different contexts" in run(*words, "--contexts=$.docs").stderr
+
+
 @pytest.mark.parametrize("fault", ["half", "drip", "hang"])
 def test_an_answer_that_never_ends_is_given_up(rag: ScriptedJudge, run: Any, tmp_path: Path, fault: str) -> None:
     write(tmp_path / "q.jsonl", {"question": "When?"})
