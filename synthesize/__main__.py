@@ -35,6 +35,7 @@ from rag_zeval.yaml_file import read_yaml
 from synthesize.answer_set import OLDER, ROW, provenance, read_answers
 from synthesize.faithfulness import measure_faithfulness, print_faithfulness
 from synthesize.jobs import Batch, Job, JobReader, batches, prompt_hash
+from synthesize.natural_questions import asked_hash
 from synthesize.settings import NANO, Settings
 from synthesize.sources import SourceQuestion, Tally, load_questions, questions_sha256
 from synthesize.statistics import print_report, response_statistics
@@ -61,9 +62,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(asked: DictConfig) -> int:
     settings, config = check_settings(Settings, asked), stored(asked)
     tally, reader = Tally(settings.strict), JobReader(settings)
+    model_hash = model_sha256(settings.model)  # before the questions, which may take long to read
     questions = _load(settings, tally, reader)
     made_with = {
-        "model_sha256": model_sha256(settings.model),
+        "model_sha256": model_hash,
         "questions_sha256": questions_sha256(questions),
         "prompt": settings.prompt,
         "prompt_hash": prompt_hash(settings.prompt),
@@ -79,7 +81,7 @@ def run(asked: DictConfig) -> int:
             _write_known(settings, reader, jobs, writer, provenance(config, made_with))
         if any(question.id not in writer.done for question in questions):
             started = time.monotonic()
-            with watched() as memory, _answering(settings, out, made_with["model_sha256"]) as answerer:
+            with watched() as memory, _answering(settings, out, model_hash) as answerer:
                 if config["batch_tokens"] is None:
                     longest = max(len(prompt) for job in jobs for prompt in (job.with_passage, job.without_passage))
                     config["batch_tokens"] = answerer.batch_tokens(longest)
@@ -168,10 +170,14 @@ def _write_known(settings: Settings, reader: JobReader, jobs: Sequence[Job], wri
     if settings.answers:
         answers = read_answers(settings.answers, made_with)
         missing = [job for job in jobs if job.question.id not in writer.done]
-        reused = [job for job in missing if job.question.id in answers]
-        for job in reused:
-            writer.append(job.row("ok", [reader.shortened(response) for response in answers[job.question.id]]))
-        print(f"reusing the answers to {len(reused)} of {len(missing)} questions")
+        reused = 0
+        for job in missing:
+            question = job.question
+            known = answers.get((question.id, asked_hash(question.question, question.passage)))
+            if known is not None:
+                writer.append(job.row("ok", [reader.shortened(response) for response in known]))
+                reused += 1
+        print(f"reusing the answers to {reused} of {len(missing)} questions")
 
 
 def _note(out: Path, config: dict[str, Any], made_with: dict[str, Any]) -> None:

@@ -3,8 +3,9 @@
     python -m synthesize.answer_set FILE RUN [RUN ...]      # writes FILE from the folders of finished runs
 
 The file has no passages, because the source of the questions has its own licence. `synthesize answers=FILE` joins
-answers and source by the questions' ids. If the source has no ids, an id is a hash of question and passage. The file's
-metadata say what the answers were made with. A run with another model or other settings refuses the file.
+answers and source by the questions' ids, and by `asked`, a hash of question and passage. So answers about another
+passage are not reused. The file's metadata say what the answers were made with. A run with another model or other
+settings refuses the file.
 """
 
 import json
@@ -34,6 +35,7 @@ from rag_zeval.files import (
 )
 from rag_zeval.streams import command_line
 from rag_zeval.text import without_surrogates
+from synthesize.natural_questions import asked_hash
 
 MADE_WITH = b"rag_zeval_made_with"  # key in the Parquet metadata
 # Keys of a manifest's `made_with` and `config` that determine the answers to a question.
@@ -58,7 +60,8 @@ ROW: FieldTypes = {  # of `responses.jsonl`
     "status": str, "question": str, "passage": str, "gold_answers": Maybe([str]), "responses": [RESPONSE],
 }  # fmt: skip
 KEPT = ("alpha", "text", "n_tokens", "finished")
-ANSWERS: FieldTypes = {"id": str, "responses": [{key: RESPONSE[key] for key in KEPT}]}  # a row of an answer set
+# A row of an answer set. Older sets, such as the one that ships, have no `asked`: their ids are such hashes.
+ANSWERS: FieldTypes = {"id": str, "asked": Maybe(str), "responses": [{key: RESPONSE[key] for key in KEPT}]}
 
 
 def provenance(config: Mapping[str, Any], made_with: Mapping[str, Any]) -> Row:
@@ -66,8 +69,8 @@ def provenance(config: Mapping[str, Any], made_with: Mapping[str, Any]) -> Row:
     return {key: made_with[key] for key in OF_THE_RUN} | {key: {**OLDER, **config}[key] for key in OF_THE_CONFIG}
 
 
-def read_answers(path: str | Path, made_with: Row) -> dict[str, list[Row]]:
-    """Return the responses by question id, in the format of `responses.jsonl`.
+def read_answers(path: str | Path, made_with: Row) -> dict[tuple[str, str], list[Row]]:
+    """Return the responses by id and `asked_hash` of the question, in the format of `responses.jsonl`.
 
     Raises InputError if the file is not an answer set, or if its answers were made with anything but `made_with`.
     """
@@ -77,7 +80,7 @@ def read_answers(path: str | Path, made_with: Row) -> dict[str, list[Row]]:
     try:
         table = pyarrow.parquet.read_table(path)
         described = (table.schema.metadata or {})[MADE_WITH]
-        rows = table.select(["id", "responses"]).to_pylist()
+        rows = table.select([name for name in ANSWERS if name != "asked" or name in table.column_names]).to_pylist()
     except (OSError, pyarrow.ArrowException, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read as Parquet: {str(error).splitlines()[0]}") from error
     except KeyError as error:
@@ -89,7 +92,10 @@ def read_answers(path: str | Path, made_with: Row) -> dict[str, list[Row]]:
     for number, row in enumerate(rows, 1):
         with locate(f"{path}: row {number}"):
             check_fields(row, ANSWERS)
-    return {row["id"]: [{**response, "true_support": None} for response in row["responses"]] for row in rows}
+    return {
+        (row["id"], row.get("asked", row["id"])): [{**response, "true_support": None} for response in row["responses"]]
+        for row in rows
+    }
 
 
 def write_answers(path: str | Path, runs: Sequence[str | Path]) -> int:
@@ -111,7 +117,7 @@ def write_answers(path: str | Path, runs: Sequence[str | Path]) -> int:
         if key := first_difference(made_with or its, its):
             raise InputError(f"{folder}: was made with {key}={its[key]}, {runs[0]} with {made_with[key]}")
         made_with = its
-        for number, row in iter_unique(folder / "responses.jsonl", {"status": str, "responses": [RESPONSE]}):
+        for number, row in iter_unique(folder / "responses.jsonl", ROW):
             if any(response["true_support"] is not None for response in row["responses"]):
                 raise InputError(
                     f"{folder}/responses.jsonl:{number}: is of the generated world, which needs no answer set"
@@ -121,7 +127,8 @@ def write_answers(path: str | Path, runs: Sequence[str | Path]) -> int:
                     {**{key: response[key] for key in KEPT}, "text": without_surrogates(response["text"])}
                     for response in row["responses"]
                 ]
-                rows[row["id"]] = {"id": without_surrogates(row["id"]), "responses": responses}
+                asked = asked_hash(row["question"], row["passage"])
+                rows[row["id"]] = {"id": without_surrogates(row["id"]), "asked": asked, "responses": responses}
     if not rows:
         raise InputError(f"{', '.join(map(str, runs))}: no question was answered, so there is nothing to keep")
     table = pyarrow.Table.from_pylist(list(rows.values()))

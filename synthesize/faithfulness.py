@@ -119,6 +119,8 @@ def _pair(questions: Sequence[Values], larger: float, smaller: float) -> dict[st
 
 def print_faithfulness(measures: Mapping[str, Any]) -> None:
     """Print the result of `measure_faithfulness` as two tables: means by alpha, and pairs of alphas."""
+    if not measures:
+        return
     headings = [MEASURES[name] for name in measures]
     print_table("faithfulness without labels, mean [95%]", ["alpha", *headings], _alpha_rows(measures))
     more = "two answers to one question: the larger alpha has more (as much)"

@@ -107,7 +107,7 @@ def _hub(record: Row) -> Extract:
 def _pair(record: Row) -> Extract:
     """Read a pair of query and answer. The passage keeps the page's title, since nothing marks where the title ends."""
     check_fields(record, {"query": str, "answer": str})
-    return _derived_id(record["query"], record["answer"]), record["query"], record["answer"]
+    return asked_hash(record["query"], record["answer"]), record["query"], record["answer"]
 
 
 def _oracle(record: Row) -> Extract:
@@ -122,7 +122,7 @@ def _oracle(record: Row) -> Extract:
     if gold is None:
         raise BadRecord(NO_LONG_ANSWER, "no passage of field 'ctxs' is marked 'isgold' or 'hasanswer'")
     check_fields(gold, {"text": str})
-    return _derived_id(record["question"], gold["text"]), record["question"], gold["text"]
+    return asked_hash(record["question"], gold["text"]), record["question"], gold["text"]
 
 
 # Layouts by the field that identifies them. The first match counts.
@@ -137,7 +137,8 @@ _LAYOUTS: dict[str, Callable[[Row], Extract]] = {
 }
 
 
-def _derived_id(question: str, passage: str) -> str:
+def asked_hash(question: str, passage: str) -> str:
+    """Return 16 hex digits of a hash of question and passage. In layouts without ids it is the id."""
     return hashlib.sha256(f"{question}\0{passage}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

@@ -203,7 +203,9 @@ def _set_row(size: Row) -> list[str]:
 
 
 def print_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table of numbers. It is 120 characters wide if the output is not a terminal."""
+    """Print a table of numbers, if it has any rows. It is 120 characters wide if the output is not a terminal."""
+    if not (rows := list(rows)):
+        return
     console = Console()
     console = console if console.is_terminal else Console(width=120)
     first, *others = headings

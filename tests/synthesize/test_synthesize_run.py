@@ -182,7 +182,9 @@ def test_a_foreign_configuration_is_not_believed(undisturbed, run, tmp_path, cap
 
 def test_no_answer_at_all_is_an_error(run, tmp_path, capsys):
     assert run(tmp_path, n_questions=2, max_passage_tokens=3) == 1
-    assert "no question could be answered; the first failure: failed: passage has" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert "no question could be answered; the first failure: failed: passage has" in said.err
+    assert "questions 2, answered 0, failed 2" in said.out and "alpha" not in said.out  # no table without rows
 
 
 @pytest.mark.parametrize("message, reason", [("no memory left\nsecond line", "no memory left"), ("", "RuntimeError")])
@@ -357,9 +359,22 @@ def test_shortened_answers_are_the_same_decoded_or_reused(run_on_file, tmp_path,
     assert "max_sentences" in capsys.readouterr().err
 
 
+def test_answers_about_another_passage_are_not_reused(made, run_on_file, run, write_rows, tmp_path, capsys):
+    edited = [{**row, "passage": row["passage"].replace("painter", "baker")} for row in QUESTIONS[:2]] + QUESTIONS[2:]
+    source = {"source": write_rows(tmp_path / "edited.jsonl", edited), "split": "null", "n_questions": "null"}
+    for out, answers in (("alone", "null"), ("reused", made[1])):
+        assert run(tmp_path / out, **source, max_new_tokens=8, answers=answers) == 0
+    assert "reusing the answers to 7 of 9 questions" in capsys.readouterr().out
+    assert rows_of(tmp_path / "alone") == rows_of(tmp_path / "reused")
+    older = tmp_path / "older.parquet"  # without `asked`: nothing says that its ids are hashes of these passages
+    pyarrow.parquet.write_table(pyarrow.parquet.read_table(made[1]).drop(["asked"]), older)
+    assert run_on_file(tmp_path / "older", n=2, answers=older) == 0
+    assert "reusing the answers to 0 of 2 questions" in capsys.readouterr().out
+
+
 def test_it_holds_no_passage(made):
     table = pyarrow.parquet.read_table(made[1])
-    assert table.column_names == ["id", "responses"] and "painter of town" not in str(table.to_pylist())
+    assert table.column_names == ["id", "asked", "responses"] and "painter of town" not in str(table.to_pylist())
 
 
 def test_answers_that_are_none_or_of_other_settings_are_not_taken(made, run_on_file, tmp_path, capsys):
