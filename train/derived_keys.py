@@ -27,8 +27,8 @@ def derived_keys(settings: TrainSettings, folder: RunFolder, done: int, val_rows
         "reward.custom_reward_function.name": "compute_score",
         "reward.custom_reward_function.reward_kwargs": {"tokenizer": base, "accuracy": settings.accuracy},
         "trainer.default_local_dir": str(folder.checkpoints),
-        "trainer.rollout_data_dir": str(folder.path / "rollouts" / "train"),
-        "trainer.validation_data_dir": str(folder.path / "rollouts" / "val"),
+        "trainer.rollout_data_dir": str(folder.rollouts / "train"),
+        "trainer.validation_data_dir": str(folder.rollouts / "val"),
         **_resumed(folder, done),
     }
     if done:  # the metrics already have the validation after step `done`

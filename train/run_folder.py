@@ -32,6 +32,8 @@ class RunFolder:
         self.attempts = self.path / "metrics"
         self.metrics = self.path / "metrics.jsonl"
         self.checkpoints = self.path / "checkpoints"
+        self.newest = self.checkpoints / "latest_checkpointed_iteration.txt"  # verl's note
+        self.rollouts = self.path / "rollouts"
         self.model = self.path / "model"
         self.adapter = self.path / "adapter"
         self.manifest = self.path / "manifest.json"
@@ -54,15 +56,16 @@ class RunFolder:
         """Store the run's identity, or check that it is the same as before.
 
         Raises InputError naming the first setting that differs: a run is resumed only with the settings that it was
-        started with. If they differ but no step is logged yet, the run starts over.
+        started with. If they differ but no step is logged and no model exported yet, the run starts over. A run of
+        `train.one_gpu` logs its steps in `metrics.jsonl` alone.
         """
         if self.identity.exists():
             before = read_json(self.identity)
             if first_difference(before, identity) is None:
                 return
-            if logged_through(self.steps()):
+            if logged_through(self.steps()) or logged_through(merge([self.metrics])) or self.model.exists():
                 check_same_run(self.path, before, identity)
-            for stale in (self.train_rows.parent, self.attempts, self.checkpoints):
+            for stale in (self.train_rows.parent, self.attempts, self.checkpoints, self.rollouts):
                 shutil.rmtree(stale, ignore_errors=True)
         write_json(self.identity, identity)
 
@@ -78,8 +81,9 @@ class RunFolder:
     def start_attempt(self, verl: DictConfig, after: int) -> Path:
         """Write verl's config and an empty metrics file, and return that file's path.
 
-        Removes all checkpoints but that of step `after`.
+        Removes all checkpoints but that of step `after`, and verl's note of the newest.
         """
+        self.newest.unlink(missing_ok=True)
         self.prune(after)
         write_text(self.verl_config, OmegaConf.to_yaml(verl))
         attempt = self.next_attempt()
@@ -109,6 +113,15 @@ class RunFolder:
         """
         through = logged_through(self.steps()) - logged_first
         return max((step for step in self._saved() if step <= through), default=0)
+
+    def has_model_of(self, step: int) -> bool:
+        """Whether the checkpoint of the last step has all that the model is exported from.
+
+        verl notes a checkpoint's step once the ranks have written its weights. (The state of the data, which a resume
+        from an earlier step needs, may still be missing.)
+        """
+        noted = self.newest.read_text(encoding="utf-8").strip() if self.newest.exists() else ""
+        return noted == str(step) and self.checkpoint(step).is_dir()
 
     def prune(self, keep: int) -> None:
         """Remove all checkpoints but that of step `keep`, incomplete ones included."""

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from train.launch import (
 from train.leftovers import MARK
 from train.run_folder import RunFolder
 from train.settings import Settings, SFTSettings, TrainSettings, read_settings
+from train.sft.__main__ import main as sft_main
 from train.verl_config import PPO
 from train.watch import Watch, names_error
 
@@ -125,6 +127,37 @@ def test_a_run_that_stands_still_is_stopped_with_the_error_last(
     assert (
         re.search(r"verl made no progress for \d+ s and was stopped", first) and last.strip() == "RuntimeError: no room"
     )
+
+
+@pytest.mark.parametrize("killed", ["export", "manifest", "prune"])
+def test_a_kill_after_a_supervised_training_does_not_repeat_it(
+    killed: str, nano_responses: Callable[..., str], nano_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stand-in for verl leaves its last checkpoint; then the run is killed in its export, its manifest or its end."""
+    trained: list[int] = []
+
+    def verl(settings: Settings, folder: RunFolder, keys: object, total: int, done: int, every: int) -> int:
+        trained.append(done)
+        shutil.copytree(nano_base, folder.checkpoint(total) / "huggingface")
+        folder.newest.write_text(str(total))
+        folder.next_attempt().write_text("".join(f'{{"step": {step}, "data": {{}}}}\n' for step in (1, 2, 3)))
+        return 0
+
+    def kill(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("train.launch.speedup", lambda base: None)
+    monkeypatch.setattr("train.sft.__main__.run_verl", verl)
+    words = [f"responses={nano_responses(12)}", f"base_model={nano_base}", f"out_dir={tmp_path}"]
+    words += ["rows=[{k: 4, rows: 12}]", "verl.trainer.total_epochs=1"]
+    words += ["verl.data.train_batch_size=4", "verl.data.micro_batch_size_per_gpu=4"]
+    with monkeypatch.context() as during:
+        target = "train.sft.__main__.manifest_of" if killed == "manifest" else f"train.run_folder.RunFolder.{killed}"
+        during.setattr(target, kill)
+        assert sft_main(words) == 130
+    assert sft_main(words) == 0
+    assert trained == [0]
+    assert (tmp_path / "model" / "model.safetensors").exists() and (tmp_path / "manifest.json").exists()
 
 
 LOOP, RUNNER, SERVER = (f"\x1b[36m({name} pid=7)\x1b[0m " for name in ("AgentLoopWorkerTQ", "TaskRunnerV1", "Server"))

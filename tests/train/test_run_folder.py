@@ -76,10 +76,26 @@ def test_a_run_that_never_came_to_a_step_starts_over(folder: RunFolder) -> None:
     log(folder.next_attempt(), 0)
     save(folder, 1)
     folder.train_rows.parent.mkdir()
+    (folder.rollouts / "val").mkdir(parents=True)
     folder.claim({"seed": 1})
-    assert not folder.train_rows.parent.exists() and folder.count_attempts() == 0 and not folder.checkpoints.exists()
+    assert folder.count_attempts() == 0
+    assert not any(path.exists() for path in (folder.train_rows.parent, folder.checkpoints, folder.rollouts))
     folder.claim({"seed": 1})
     assert json.loads(folder.identity.read_text()) == {"seed": 1}
+
+
+@pytest.mark.parametrize("left", ["metrics.jsonl", "model"])
+def test_a_run_without_verl_is_not_overwritten(folder: RunFolder, left: str) -> None:
+    """`train.one_gpu` logs to metrics.jsonl alone, and leaves model/ without a manifest."""
+    folder.claim({"config": {"steps": 64}})
+    log(folder.metrics, 0)
+    folder.claim({"config": {"steps": 65}})  # nothing but the base was validated
+    if left == "model":
+        folder.model.mkdir()
+    else:
+        log(folder.metrics, 1)
+    with pytest.raises(InputError, match=r"holds a run with config\.seed=None, not 0"):
+        folder.claim({"config": {"seed": 0}})
 
 
 def test_export_takes_weights_from_the_checkpoint_and_the_rest_from_the_base(folder: RunFolder, tmp_path: Path) -> None:

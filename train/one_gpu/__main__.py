@@ -37,6 +37,7 @@ def train(config: DictConfig) -> int:
     with folder.locked():
         check_same(folder, identity)
         if folder.model.is_dir():
+            (folder.path / "state.pt").unlink(missing_ok=True)  # left by a kill after the export
             print(f"{folder.model}: trained before")
             return 0
         rows, val_rows = build_rows(settings.profile, settings.rows, settings.validation)

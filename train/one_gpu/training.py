@@ -204,7 +204,7 @@ class Training:
         self.policy.load_state_dict(self.best["weights"])
         shutil.rmtree(part, ignore_errors=True)
         self.policy.save_pretrained(part)
-        complete(part, [Path(self.base)], read_card(self.base))
+        complete(part, [Path(self.base)], {**read_card(self.base), "variant": self.train[0].variant})
         shutil.rmtree(model, ignore_errors=True)
         part.rename(model)
         (self.folder / "state.pt").unlink(missing_ok=True)

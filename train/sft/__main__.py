@@ -45,13 +45,16 @@ def train(config: DictConfig) -> int:
             return 0
         prepare_rows(settings, folder)
         total = count_steps(settings.verl, read_json(folder.counts)["train_rows"])
-        done = folder.last_checkpoint(logged_first=True)
+        done = total if folder.has_model_of(total) else folder.last_checkpoint(logged_first=True)
         print(f"{total} steps of {settings.verl.data.train_batch_size} rows")
         if done:
             print(f"resuming after step {done} of {total}")
-        started, keys = time.monotonic(), sft_derived_keys(settings, folder, done)
-        code = run_verl(settings, folder, keys, total, done, every=max(1, total // LINES))
-        return code or finish(settings, folder, total, (time.monotonic() - started) / 60)
+        started = time.monotonic()
+        if done < total:
+            keys = sft_derived_keys(settings, folder, done)
+            if code := run_verl(settings, folder, keys, total, done, every=max(1, total // LINES)):
+                return code
+        return finish(settings, folder, total, (time.monotonic() - started) / 60)
 
 
 def prepare_rows(settings: SFTSettings, folder: RunFolder) -> None:
@@ -82,8 +85,8 @@ def finish(settings: SFTSettings, folder: RunFolder, total: int, minutes: float)
         print(f"error: verl ended without a model of step {total}; its output is in {folder.log}", file=sys.stderr)
         return 1
     folder.export(total, settings.base_model, settings.variant, part_of_checkpoint="")
-    folder.prune(0)
     write_json(folder.manifest, manifest_of(settings, folder, total, minutes))
+    folder.prune(0)  # after the manifest: a kill in between must not cost the whole training
     print(os.path.relpath(folder.model))
     return 0
 

@@ -89,9 +89,10 @@ def test_a_run_leaves_the_policy_that_validated_best(trained: Path, nano_base: P
 
 def test_a_run_that_is_whole_is_left_alone(trained: Path, words: list[str], capsys: Any) -> None:
     log = (trained / "metrics.jsonl").read_bytes()
+    (trained / "state.pt").write_bytes(b"left by a kill after the export")
     assert command.main([*words, f"out_dir={trained}"]) == 0
     assert "trained before" in capsys.readouterr().out
-    assert (trained / "metrics.jsonl").read_bytes() == log
+    assert (trained / "metrics.jsonl").read_bytes() == log and not (trained / "state.pt").exists()
 
 
 def test_a_killed_run_ends_as_one_that_was_not(trained: Path, words: list[str], tmp_path: Path) -> None:
