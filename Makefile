@@ -70,7 +70,7 @@ endef
 else
 REPRODUCE_BENCH := "models=[vllm:$(RUN)/train/model]"
 endif
-ifeq ($(PROFILE),small)
+ifneq ($(filter small short,$(PROFILE)),)
 train bench bench-step proof ablations: $(if $(DRY),,$(SMALL_START) $(SMALL_JUDGE) $(SMALL_RL)) # where training begins, and the judges
 endif
 export PYTHONUNBUFFERED := 1

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, FiniteFloat, PositiveInt, model_validator
+from pydantic import Field, PositiveInt, model_validator
 
 from rag_zeval.stages.answer_quality import AnswerFilter
-from rag_zeval.stages.config import Section, Share, Text
+from rag_zeval.stages.config import Alphas, Section, Share, Text
 
 NANO = "nano"
-
-
-def _different(alphas: list[float]) -> list[float]:
-    if len(set(alphas)) < len(alphas):
-        raise ValueError("each number may occur only once")
-    return alphas
 
 
 class Settings(Section):
@@ -32,7 +26,7 @@ class Settings(Section):
     model: Text
     chat_template: bool
     mixing: Literal["logits", "probabilities"]
-    alphas: Annotated[list[FiniteFloat], Field(min_length=1), AfterValidator(_different)]
+    alphas: Alphas
     max_new_tokens: PositiveInt
     max_sentences: PositiveInt | None
     max_passage_tokens: PositiveInt | None

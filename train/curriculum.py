@@ -324,8 +324,11 @@ def check_answers(path: Path, variant: str) -> None:
 
     if not find_variant(variant).echo_answer:
         return
-    with readable(path), pyarrow.parquet.ParquetFile(path) as rows:
-        first = rows.read(["reward_model"]).slice(0, min(1, rows.metadata.num_rows)).to_pylist()
+    try:
+        with readable(path), pyarrow.parquet.ParquetFile(path) as rows:
+            first = rows.read(["reward_model"]).slice(0, min(1, rows.metadata.num_rows)).to_pylist()
+    except pyarrow.ArrowException as error:
+        raise InputError(f"{path}: cannot be read as Parquet: {str(error).splitlines()[0]}") from error
     if first and "answers" not in json.loads(first[0]["reward_model"]["ground_truth"]):
         raise InputError(
             f"{path}: field 'answers' is missing, which the reward of variant '{variant}' needs; an older version "

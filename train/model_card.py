@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rag_zeval import __version__
 from rag_zeval.files import flat, read_card, read_json, write_text
+from rag_zeval.judge.prompt import find_variant
 from rag_zeval.stages.config import load_config
 from rag_zeval.stages.training_log import Steps, validation_rewards
 from rag_zeval.templates import templates
@@ -52,6 +53,7 @@ def write_model_card(model: Path, settings: TrainSettings, manifest: Mapping[str
         **{key: value for key, value in manifest.items() if key != "config"},
         config=settings,
         best=settings.export == "best",
+        has_evidence=find_variant(settings.variant).has_evidence,
         base_name=Path(base).resolve().name if local else base,
         base_sha=manifest["base"],
         on_the_hub=None if local else Verbatim(json.dumps(base)),

@@ -17,9 +17,9 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import file_sha256, model_sha256
 from rag_zeval.judge.prompt import PROMPTS, RANKING, find_variant
 from rag_zeval.stages.answer_quality import AnswerFilter
-from rag_zeval.stages.config import Section, Share, check_settings, stored
+from rag_zeval.stages.config import Alphas, Section, Seed, Share, check_settings, stored
 from rewards.accuracy import AccuracyRule
-from train.verl_config import PPO, SFT, Trainer, check_keys
+from train.verl_config import PPO, SFT, Trainer, check_keys, schema
 
 SECRET = re.compile("(^|_)(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)(_|$)", re.IGNORECASE)  # names of secret variables
 
@@ -39,6 +39,27 @@ NOT_BINDING = (
     "verl.checkpoint.save_contents",
 )
 
+FOLDERS = ("", "checkpoints", "models", "runs")  # `models/NAME` is a folder, and no name on the hub
+MICRO_BATCH = "micro_batch_size_per_gpu"
+# Keys of verl with which the stages calculate: whole numbers above 0.
+COUNTS = (
+    "data.train_batch_size",
+    "data.max_prompt_length",
+    "data.max_response_length",
+    "actor_rollout_ref.rollout.n",
+    "trainer.n_gpus_per_node",
+    "trainer.nnodes",
+    "trainer.total_epochs",
+    "trainer.save_freq",  # without checkpoints there is no model to export
+)
+SFT_COUNTS = (
+    "data.train_batch_size",
+    "data.max_length",
+    f"data.{MICRO_BATCH}",
+    "trainer.n_gpus_per_node",
+    "trainer.total_epochs",
+)
+
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Stage:
@@ -48,7 +69,10 @@ class Stage:
     rows: Annotated[StrictInt, Field(gt=0)] | None
 
 
-Stages = Annotated[list[Stage], Field(description="a list of {k: a number, rows: a number, or null for all}")]
+Stages = Annotated[
+    list[Stage],
+    Field(min_length=1, description="a list of {k: a number, rows: a number, or null for all}, at least one"),
+]
 
 
 class Settings(Section):
@@ -69,8 +93,8 @@ class Settings(Section):
     export: Literal["last", "best"] = "last"  # supervised fine-tuning always exports the last
     variant: str
     threads: PositiveInt
-    seed: int
-    alphas: list[float] | None
+    seed: Seed
+    alphas: Alphas | None
     half: Literal["first", "second"] | None
     filter_identical: bool | None
     filter_near_identical: Share | None
@@ -126,9 +150,9 @@ class TrainSettings(Settings):
     def _check(self) -> TrainSettings:
         if any(stage.k < 2 for stage in [*self.stages, *self.validation]):
             raise InputError("stages, validation: a judge ranks two candidates or more (k)")
-        trainer, worker = self.verl.trainer, self.verl.actor_rollout_ref
-        if (trainer.get("save_freq") or 0) <= 0:
-            raise InputError("verl.trainer.save_freq must be above 0: without checkpoints there is no model to export")
+        worker = self.verl.actor_rollout_ref
+        check_counts(self.verl, COUNTS)
+        check_trainer(self.verl.trainer, "max_actor_ckpt_to_keep")
         if self.export == "best":
             check_validated_steps(self.verl)
         check_cluster(self.verl)
@@ -153,7 +177,12 @@ class SFTSettings(Settings):
     def _check(self) -> SFTSettings:
         if self.variant == RANKING.name and any(stage.k < 2 for stage in self.rows):
             raise InputError(f"rows: variant={RANKING.name} ranks two candidates or more")
+        check_counts(self.verl, SFT_COUNTS)
+        check_trainer(self.verl.trainer, "max_ckpt_to_keep")
         check_checkpoint("verl.checkpoint", self.verl.checkpoint, self.verl.model.get("lora_rank"))
+        for key in ("save_freq", "test_freq"):  # verl divides by both in every step
+            if self.verl.trainer.get(key) == 0:
+                raise InputError(f"verl.trainer.{key}: must be a whole number above 0, or -1 for never, found 0")
         if self.verl.trainer.save_freq > 0 and not {"model", "optimizer", "extra"} <= {
             *self.verl.checkpoint.save_contents
         }:
@@ -162,10 +191,11 @@ class SFTSettings(Settings):
             )
         data, devices = self.verl.data, self.verl.trainer.n_gpus_per_node
         share = data.train_batch_size / devices
-        if share % 1 or (not data.use_dynamic_bsz and share % data.micro_batch_size_per_gpu):
+        rows = 1 if data.use_dynamic_bsz else data.get("micro_batch_size_per_gpu", schema(SFT).data[MICRO_BATCH])
+        if share % rows:
+            parts = "" if data.use_dynamic_bsz else f" into micro-batches of verl.data.{MICRO_BATCH}={rows}"
             raise InputError(
-                f"verl.data.train_batch_size={data.train_batch_size} does not divide among {devices} devices into "
-                f"micro-batches of verl.data.micro_batch_size_per_gpu={data.micro_batch_size_per_gpu}"
+                f"verl.data.train_batch_size={data.train_batch_size} does not divide among {devices} devices{parts}"
             )
         return self
 
@@ -178,10 +208,32 @@ def read_settings(kind: type[AnySettings], config: DictConfig) -> AnySettings:
 
     Raises InputError, naming the key, for values that would fail later or silently do something else.
     """
+    check_keys(config.verl, kind.trainer)
     values: Any = OmegaConf.to_container(config, resolve=True)
-    settings = check_settings(kind, {**values, "config": config})
-    check_keys(settings.verl, kind.trainer)
-    return settings
+    return check_settings(kind, {**values, "config": config})
+
+
+def check_counts(verl: DictConfig, keys: Sequence[str]) -> None:
+    """Raise InputError for a key that holds something other than a whole number above 0. A missing key is allowed."""
+    for key in keys:
+        value = OmegaConf.select(verl, key, default=1)
+        if type(value) is not int or value < 1:
+            raise InputError(f"verl.{key}: must be a whole number above 0, found {value}")
+
+
+def check_trainer(trainer: DictConfig, kept: str) -> None:
+    """Raise InputError for keys with which a run could not be followed, resumed or ended.
+
+    kept: the key that limits the number of checkpoints. verl removes an older one before the step of the next is
+    logged, so with a limit of 1 a kill between the two would leave no checkpoint to resume from.
+    """
+    if "file" not in trainer.logger:
+        raise InputError("verl.trainer.logger: must have file, because the stage reads the steps from it")
+    steps, most = trainer.get("total_training_steps"), trainer.get(kept)
+    if steps is not None and (type(steps) is not int or steps < 1):
+        raise InputError(f"verl.trainer.total_training_steps: must be null or a whole number above 0, found {steps}")
+    if most is not None and (type(most) is not int or most < 2):
+        raise InputError(f"verl.trainer.{kept}: must be null or a whole number above 1, found {most}")
 
 
 def check_validated_steps(verl: DictConfig) -> None:
@@ -202,7 +254,7 @@ def check_validated_steps(verl: DictConfig) -> None:
 def check_cluster(verl: DictConfig) -> None:
     """Raise InputError if a run on several nodes does not join an existing cluster, or if a key holds a secret.
 
-    Keys are written to the run's files, so variables for the nodes must not be secret, nor the proxy have a password.
+    Keys are written to the run's files, so variables for the nodes must not be secret.
     """
     ray = verl.ray_kwargs.ray_init
     if verl.trainer.nnodes > 1 and ray.address == "local":
@@ -216,8 +268,6 @@ def check_cluster(verl: DictConfig) -> None:
                 f"verl.ray_kwargs.ray_init.runtime_env.env_vars.{name}: a secret would be written into the run's "
                 "files; set it where `ray start` is called"
             )
-    if "@" in (verl.trainer.get("wandb_proxy") or ""):
-        raise InputError("verl.trainer.wandb_proxy: a password would be written into the run's files; set HTTPS_PROXY")
 
 
 def check_checkpoint(key: str, checkpoint: DictConfig, lora_rank: int | None) -> None:
@@ -323,6 +373,7 @@ def base_sha256(base: str) -> str:
     """Return the hash of a model's folder, or a name on the hub as it is. Raises InputError for a missing folder."""
     if Path(base).is_dir():
         return model_sha256(base)
-    if base.startswith((".", "/")) or base.count("/") != 1 or Path(base).parent.is_dir():
+    owner, *names = base.split("/")
+    if owner in FOLDERS or owner.startswith(".") or len(names) != 1 or Path(owner).is_dir():
         raise InputError(f"base_model={base}: there is no such folder")
     return base

@@ -13,6 +13,7 @@ from omegaconf.errors import OmegaConfBaseException
 from rag_zeval.errors import InputError, nearest
 from rag_zeval.files import flat
 from rag_zeval.stages.config import key_paths
+from rag_zeval.text import one_line
 
 # Keys that verl reads but does not list in its YAML (on verl's command line they need a "+"). verl or ray itself
 # checks the keys below them.
@@ -105,6 +106,12 @@ def schema(trainer: Trainer = PPO) -> DictConfig:
         return compose(trainer.config_name)
 
 
+@cache
+def defaults(trainer: Trainer = PPO) -> Any:
+    """Return verl's defaults as plain values."""
+    return OmegaConf.to_container(schema(trainer), resolve=True)
+
+
 def unknown_keys(ours: Any, trainer: Trainer = PPO) -> Iterator[str]:
     """Yield the dotted keys of `ours` that verl does not have. Below a key with `{}` or null verl accepts any name."""
     known = OmegaConf.to_container(schema(trainer), resolve=False)
@@ -119,14 +126,48 @@ def unknown_keys(ours: Any, trainer: Trainer = PPO) -> Iterator[str]:
             yield key
 
 
+NUMBER = "a number"
+KINDS: Mapping[type, tuple[type | tuple[type, ...], str]] = {  # type of a default of verl -> what may take its place
+    bool: (bool, "true or false"),
+    int: ((int, float), NUMBER),
+    float: ((int, float), NUMBER),
+    list: (list, "a list"),
+    dict: (dict, "keys with values"),
+}
+
+
+def wrong_kinds(ours: Mapping[str, Any], known: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str, Any]]:
+    """Yield `(dotted key, what it must be, value)` for each value that is of another kind than verl's default.
+
+    A default that is a text, null or `{}` allows anything.
+    """
+    for key, value in ours.items():
+        default = known.get(key)
+        kinds, name = KINDS.get(type(default), (object, ""))
+        if default == {}:
+            continue
+        if not isinstance(value, kinds) or (name == NUMBER and isinstance(value, bool)):
+            yield f"{prefix}{key}", name, value
+        elif isinstance(value, dict) and isinstance(default, dict):
+            yield from wrong_kinds(value, default, f"{prefix}{key}.")
+
+
 def check_keys(ours: Any, trainer: Trainer = PPO) -> None:
-    """Raise InputError for a key of ours that verl does not have (naming the nearest), or that the stage sets."""
+    """Raise InputError for a key of ours that verl does not have (naming the nearest), or that the stage sets.
+
+    It is also raised for a value of another kind than verl's default. verl itself would fail only during the run.
+    """
+    if not isinstance(ours, DictConfig):
+        raise InputError(f"verl: must be keys with values, found {'null' if ours is None else ours}")
     for key in unknown_keys(ours, trainer):
         near = nearest(f"verl.{key}", [f"verl.{name}" for name in (*key_paths(schema(trainer)), *trainer.added)])
         raise InputError(f"verl.{key}: verl has no such key{near}")
     for key, source in trainer.derived.items():
         if OmegaConf.select(ours, key) is not None:
             raise InputError(f"verl.{key}: the stage sets this key itself, from '{source}'")
+    plain: Any = OmegaConf.to_container(ours, resolve=True)
+    for key, wanted, value in wrong_kinds(plain, defaults(trainer)):
+        raise InputError(f"verl.{key}: must be {wanted}, found {'null' if value is None else one_line(str(value))}")
 
 
 def build(ours: DictConfig, derived: Mapping[str, Any], trainer: Trainer = PPO) -> DictConfig:

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import yaml
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat
 
 from rag_zeval.errors import InputError, nearest
 from rag_zeval.text import one_line
@@ -26,6 +26,16 @@ CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 HELP = ("-h", "--help")
 Text = Annotated[str, Field(min_length=1)]
 Share = Annotated[float, Field(gt=0, le=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**31)]  # NumPy, torch and vLLM take any of these
+
+
+def _different(alphas: list[float]) -> list[float]:
+    if len(set(alphas)) < len(alphas):
+        raise ValueError("each number may occur only once")
+    return alphas
+
+
+Alphas = Annotated[list[FiniteFloat], Field(min_length=1), AfterValidator(_different)]
 FREE = "verl"  # the subtree of verl's own keys: the train stage checks them against verl's schema
 NOTHING, OTHER_KEY = r"(?!)", r"\$\{[\w.]+\}"
 # The only environment variable that the configuration may read, and only in our files: the folder of the public data.
@@ -126,8 +136,11 @@ def _parse_words(argv: Sequence[str]) -> DictConfig:
         raise InputError(f"command line: {str(error).splitlines()[0]}") from error
 
 
-def _profile(configs: Path, name: str) -> DictConfig:
+def _profile(configs: Path, name: str, extending: Sequence[str] = ()) -> DictConfig:
+    """Return the sections of a profile. extending: the profiles that are changes of this one, outermost first."""
     path = configs / "profile" / f"{name}.yaml"
+    if name in extending:
+        raise InputError(f"{path}: extends itself, by way of {', '.join(extending)}")
     if not path.is_file():
         names = sorted(p.stem for p in (configs / "profile").glob("*.yaml"))
         raise InputError(f"unknown profile '{name}'{nearest(name, names)}; choose from: {', '.join(names)}")
@@ -137,7 +150,11 @@ def _profile(configs: Path, name: str) -> DictConfig:
     for section in map(str, loaded):
         if section not in stages:
             raise InputError(f"{path}: unknown stage '{section}'{nearest(section, stages)}")
-    return loaded if extended is None else DictConfig(OmegaConf.merge(_profile(configs, str(extended)), loaded))
+        if not isinstance(loaded[section], DictConfig | None):
+            raise InputError(f"{path}: '{section}' must be keys with values")
+    if extended is None:
+        return loaded
+    return DictConfig(OmegaConf.merge(_profile(configs, str(extended), [*extending, name]), loaded))
 
 
 def _load_yaml(path: Path) -> DictConfig:

@@ -124,7 +124,7 @@ def test_a_run_joins_a_cluster_and_leaves_it_as_it_was(
     words = [f"verl.ray_kwargs.ray_init.address={address}", "stages=[{k: 3, rows: 4}]", "export=best"]
     for name in ("num_cpus", "num_gpus", "include_dashboard", "object_store_memory"):  # the cluster's own affair
         words.append(f"verl.ray_kwargs.ray_init.{name}=null")
-    words += ["verl.trainer.save_freq=1", "verl.trainer.test_freq=1", "verl.trainer.max_actor_ckpt_to_keep=1"]
+    words += ["verl.trainer.save_freq=1", "verl.trainer.test_freq=1"]
     words += ["verl.trainer.logger=[console,file,tensorboard,wandb]"]
     done = subprocess.run(
         train_command(nano_responses(6, 3), out_dir, *words),

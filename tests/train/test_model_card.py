@@ -55,6 +55,12 @@ def test_the_card_says_what_the_run_was(profile: str, model: Path) -> None:
     assert "verl 0.9.1" in text and "Natural Questions: CC BY-SA 3.0" in text
 
 
+@pytest.mark.parametrize("variant", ["paper", "compact-no-evidence"])
+def test_evidence_is_rewarded_only_where_the_prompt_asks_for_it(variant: str, model: Path) -> None:
+    text = card(model, f"variant={variant}")
+    assert ("verbatim evidence" in text) == ("Evidence tokens" in text) == (variant == "paper")
+
+
 def test_neither_paths_nor_addresses_of_machines_are_shown(model: Path, tmp_path: Path) -> None:
     base = tmp_path / "models" / "my-base"
     base.mkdir(parents=True)

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 from verl.utils.config import omega_conf_to_dataclass
 
 from experiments.arm_commands import arm_runs, read_experiment
 from rag_zeval.errors import InputError
 from rag_zeval.stages.answer_quality import AnswerFilter
-from rag_zeval.stages.config import CONFIGS, load_config
+from rag_zeval.stages.config import CONFIGS, key_paths, load_config
 from train.__main__ import main
 from train.run_folder import RunFolder
 from train.settings import Settings, SFTSettings, Stage, TrainSettings, binding_settings, identity, read_settings
@@ -26,6 +26,7 @@ MAIN = {"train": main, "sft": sft_main}
 JOINED = ["profile=paper", "verl.trainer.nnodes=2", "verl.ray_kwargs.ray_init.address=auto"]
 SAVED = "verl.actor_rollout_ref.actor.checkpoint.save_contents"
 NOT_RANKED = ["rows=[{k: 1, rows: 3}]", "verl.data.train_batch_size=6"]
+SFT_PAPER = ["rows=[{k: 2, rows: null}]", "profile=paper"]
 VARIABLES = "verl.ray_kwargs.ray_init.runtime_env.env_vars"
 
 
@@ -60,7 +61,14 @@ def test_what_neither_trainer_takes_is_named(stage: str, word: str) -> None:
             ["profile=paper", "verl.data.max_prompt_length=9000"],
             "ppo_max_token_len_per_gpu=16384 does not hold a row of 17192 tokens",
         ),
-        (["verl.trainer.save_freq=-1"], "save_freq must be above 0"),
+        (["verl.trainer.save_freq=-1"], "save_freq: must be a whole number above 0, found -1"),
+        (["verl.trainer.logger=[console]"], "^verl.trainer.logger: must have file, because the stage reads the steps"),
+        (["verl.trainer.max_actor_ckpt_to_keep=1"], "^verl.trainer.max_actor_ckpt_to_keep: must be null or a whole nu"),
+        (["verl.trainer.total_training_steps=-5"], "^verl.trainer.total_training_steps: must be null or a whole numb"),
+        *(([f"{key}=[]"], f"^{key}: must be a list of {{k: .*at least one$") for key in ("stages", "validation")),
+        (["alphas=[]"], "^alphas: "),
+        (["alphas=[0, 0]"], "^alphas: each number may occur only once"),
+        *(([f"seed={seed}"], f"^seed: .*found {seed}$") for seed in (-1, 2**31)),
         (["verl.actor_rollout_ref.model.lora_rank=8"], "save_contents: verl's hf_model of a LoRA run cannot be loaded"),
         ([f"{SAVED}=[model]"], "save_contents must have hf_model: the model is exported from it"),
         (["profile=single", f"{SAVED}=[optimizer]"], "save_contents must have model: the model is exported from it"),
@@ -79,15 +87,38 @@ def test_what_neither_trainer_takes_is_named(stage: str, word: str) -> None:
         (["verl.trainer.nnodes=2"], "nnodes=2 needs a ray cluster that is there .* set verl.ray_kwargs.ray_init.addr"),
         ([*JOINED, f"{VARIABLES}.WANDB_API_KEY=x"], "env_vars.WANDB_API_KEY: a secret would be written into the run's"),
         ([*JOINED, f"{VARIABLES}.hf_token=x"], "env_vars.hf_token: a secret"),
-        (["verl.trainer.wandb_proxy=http://me:x@proxy"], "wandb_proxy: a password would be written"),
         ([NOT_RANKED[0]], "^rows: variant=ranking-only ranks two candidates or more"),
-        ([NOT_RANKED[1]], "train_batch_size=6 does not divide among 1 devices into micro-batches"),
+        ([NOT_RANKED[1]], "train_batch_size=6 does not divide among 1 devices into micro-batches of .*per_gpu=8$"),
+        ([*SFT_PAPER, "verl.data.train_batch_size=33"], "train_batch_size=33 does not divide among 8 devices$"),
+        ([*SFT_PAPER, "verl.data.use_dynamic_bsz=false", "verl.data.train_batch_size=40"], "verl.data.micro_.*gpu=4$"),
+        ([*SFT_PAPER, "verl.trainer.test_freq=0"], "^verl.trainer.test_freq: must be a whole number above 0, or -1"),
     ],
 )
 def test_what_could_only_fail_later_is_refused(words: list[str], message: str) -> None:
-    stage = "sft" if words[0] in NOT_RANKED else "train"
+    stage = "sft" if words[0] in (*NOT_RANKED, SFT_PAPER[0]) else "train"
     with pytest.raises(InputError, match=message):
         read(stage, *words)
+
+
+@pytest.mark.parametrize("stage", SETTINGS)
+def test_a_value_of_another_kind_is_named(stage: str) -> None:
+    """A word, null or a bare number in place of any of verl's numbers, switches and sections that a profile sets."""
+    config: Any = OmegaConf.create(OmegaConf.to_container(load_config(stage, []), resolve=True))
+    defaults = schema(TRAINERS[stage])
+    tried = 0
+    for key in key_paths(config.verl):
+        default = OmegaConf.select(defaults, key)
+        if isinstance(default, bool | int | float) or (isinstance(default, DictConfig | ListConfig) and default):
+            for value in ("abc", None, *([] if isinstance(default, int | float) else [5])):
+                wrong = config.copy()
+                OmegaConf.update(wrong, f"verl.{key}", value, merge=False)
+                with pytest.raises(InputError, match=r"^verl\..*: must be .*, found (abc|null|5)$"):
+                    read_settings(SETTINGS[stage], wrong)
+                tried += 1
+    assert tried > 20
+    for verl in (None, 5):
+        with pytest.raises(InputError, match=r"^verl: must be keys with values, found (null|5)$"):
+            read_settings(SETTINGS[stage], DictConfig({**config, "verl": verl}))
 
 
 def test_what_only_looks_wrong_passes() -> None:
@@ -153,6 +184,7 @@ def test_a_run_is_known_by_what_its_model_depends_on(
         ("train", ["responses=nowhere.jsonl"], "nowhere.jsonl: no responses found"),
         ("train", ["base_model=./nowhere"], "base_model=./nowhere: there is no such folder"),
         ("sft", ["base_model=./nowhere"], "base_model=./nowhere: there is no such folder"),
+        ("train", ["base_model=models/nowhere"], "base_model=models/nowhere: there is no such folder"),
         ("train", ["verl.actor_rollout_ref.rollout.name.deep=1"], "rollout.name.deep: verl has no such key"),
         ("sft", ["verl.optim.lrr=1"], "verl.optim.lrr: verl has no such key (did you mean 'verl.optim.lr'?)"),
         ("sft", ["rows=[{k: 4, rows: 3}]"], "3 training rows do not fill one step of verl.data.train_batch_size=16"),

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, PositiveInt
 
-from rag_zeval.stages.config import Section
+from rag_zeval.stages.config import Section, Seed
 from train.one_gpu.rows import RowKind, Validation
 
 Positive = Annotated[float, Field(gt=0)]
@@ -13,7 +13,7 @@ Positive = Annotated[float, Field(gt=0)]
 class OneGPUSettings(Section):
     profile: str
     out_dir: Annotated[str, Field(min_length=1)]
-    seed: Annotated[int, Field(ge=0)]
+    seed: Seed
     rows: Annotated[list[RowKind], Field(min_length=1)]
     validation: Validation
     steps: PositiveInt

@@ -33,6 +33,8 @@ def test_command_line_over_profile_over_stage(configs):
         (["profile=own"], "stag:\n  n: 2\n", "own.yaml: unknown stage 'stag' (did you mean 'stage'?)"),
         (["profile=own"], "stage: [\n", "own.yaml: cannot be read as YAML: "),
         (["profile=own"], "- a\n", "own.yaml: expected keys with values, found a list"),
+        (["profile=own"], "stage: 5\n", "own.yaml: 'stage' must be keys with values"),
+        (["profile=own"], "extends: own\n", "own.yaml: extends itself, by way of own"),
         (
             ["profile=own"],
             "stage:\n  name: ${oc.env:CANARY}\n",
