@@ -27,6 +27,13 @@ BYTES = {"fp32": 4, "float32": 4, "fp16": 2, "float16": 2, "bf16": 2, "bfloat16"
 Moments = dict[str, dict[str, float]]
 
 
+def number_bytes(key: str, dtype: str) -> int:
+    """Return the bytes of a number of this dtype. Raises InputError, naming verl's key, for an unknown dtype."""
+    if dtype not in BYTES:
+        raise InputError(f"verl.{key}={dtype}: there is {', '.join(BYTES)}")
+    return BYTES[dtype]
+
+
 @dataclass(frozen=True)
 class Setup:
     """The values of verl's composed config that the estimate needs."""
@@ -60,15 +67,10 @@ def read_setup(verl: DictConfig) -> Setup:
     longest = verl.data.max_prompt_length + verl.data.max_response_length
     share = verl.data.train_batch_size * rollout.n * longest // gpus  # most tokens of a step on one GPU
 
-    def size(key: str, dtype: str) -> int:
-        if dtype not in BYTES:
-            raise InputError(f"verl.actor_rollout_ref.{key}={dtype}: there is {', '.join(BYTES)}")
-        return BYTES[dtype]
-
     def tokens(dynamic: bool, budget: int, rows: int | None) -> int:
         return min(share, budget if dynamic else (rows or 1) * longest // actor.ulysses_sequence_parallel_size)
 
-    size("rollout.dtype", rollout.dtype)
+    number_bytes("actor_rollout_ref.rollout.dtype", rollout.dtype)
     update = tokens(actor.use_dynamic_bsz, actor.ppo_max_token_len_per_gpu, actor.ppo_micro_batch_size_per_gpu)
     score = tokens(
         rollout.log_prob_use_dynamic_bsz,
@@ -84,9 +86,9 @@ def read_setup(verl: DictConfig) -> Setup:
         shards=gpus if fsdp.fsdp_size < 0 else min(gpus, fsdp.fsdp_size),
         rank=model.lora_rank,
         reference=not model.lora_rank and bool(actor.use_kl_loss or verl.algorithm.use_kl_in_reward),
-        stored=size("actor.fsdp_config.model_dtype", fsdp.model_dtype or "fp32"),
-        computed=size(
-            "actor.fsdp_config.mixed_precision.param_dtype",
+        stored=number_bytes("actor_rollout_ref.actor.fsdp_config.model_dtype", fsdp.model_dtype or "fp32"),
+        computed=number_bytes(
+            "actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype",
             (fsdp.get("mixed_precision") or {}).get("param_dtype", "bf16"),
         ),
         tokens=max(update, score),

@@ -117,10 +117,13 @@ def run_verl(
 def manifest_of(
     settings: Settings, folder: RunFolder, steps: int, minutes: float, exported: int | None = None
 ) -> dict[str, Any]:
-    """Return the manifest of a finished run. exported: step of the exported model; None if the run has no choice."""
+    """Return the manifest of a finished run, with the identity that it was started with.
+
+    Answers and base model may be others by now. exported: step of the exported model; None if the run has no choice.
+    """
     rows = {"train_rows": folder.train_rows, "val_rows": folder.val_rows}
     return {
-        **identity(settings),
+        **read_json(folder.identity),
         "model": model_sha256(folder.model),
         **{name: file_sha256(path) for name, path in rows.items() if path.exists()},
         "counts": read_json(folder.counts),

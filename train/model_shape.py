@@ -97,7 +97,7 @@ def shape_of(config: Mapping[str, Any], where: str) -> Shape:
     """Return the shape in a Hugging Face config of one of FAMILIES. Raises InputError naming a wrong field."""
 
     def size(name: str, default: int | None = None) -> int:
-        value = config.get(name, default)
+        value = default if config.get(name) is None else config[name]
         if type(value) is not int or value < 1:
             raise InputError(f"{where}: field '{name}' must be a whole number above 0, found {value}")
         return value

@@ -21,7 +21,7 @@ from rag_zeval.stages.config import load_config
 from rag_zeval.templates import templates
 from train.curriculum import build_curriculum, prompt_counter, read_questions
 from train.derived_keys import derived_keys
-from train.gpu_memory import BYTES, GIB, Setup, cache_tokens, memory_needs, misfit, read_setup
+from train.gpu_memory import GIB, Setup, cache_tokens, memory_needs, misfit, number_bytes, read_setup
 from train.model_shape import Shape, read_shape
 from train.run_folder import RunFolder
 from train.settings import Stage, TrainSettings, existing_responses
@@ -93,7 +93,8 @@ def plan_disk(shape: Shape, verl: DictConfig, steps: int | None, export: str = "
     rl = "actor_rollout_ref" in verl
     worker = verl.actor_rollout_ref if rl else verl
     saved, engine = (worker.actor.checkpoint, worker.actor.fsdp_config) if rl else (verl.checkpoint, verl.engine)
-    rank, stored = worker.model.lora_rank, BYTES[engine.model_dtype or "fp32"]
+    part = "actor_rollout_ref.actor.fsdp_config" if rl else "engine"
+    rank, stored = worker.model.lora_rank, number_bytes(f"{part}.model_dtype", engine.model_dtype or "fp32")
     adapter = shape.adapter(rank, worker.model.target_modules) if rank else 0
     numbers = {
         "model": adapter if rank and saved.get("save_lora_only") else shape.parameters + adapter,

