@@ -22,6 +22,7 @@ from rag_zeval.files import (
     locate,
     model_revision,
     model_sha256,
+    read_json,
     write_json,
     write_text,
 )
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from synthesize.answering import Answerer
     from synthesize.workers import Crew
 
+STAGE = "synthesize"
 # Keys that determine the content of a row. The paths of source and model are not among them, because `made_with` has
 # their hashes.
 BINDING = (
@@ -95,7 +97,7 @@ def run(asked: DictConfig) -> int:
     write_json(
         out / "manifest.json",
         {
-            "stage": "synthesize",
+            "stage": STAGE,
             "rag_zeval": __version__,
             "config": config,
             "made_with": made_with,
@@ -131,8 +133,11 @@ def _claim(out: Path, responses: Path, config: dict[str, Any], made_with: dict[s
 
     If `batch_tokens` is None and the folder has rows, the returned configuration has the value of the earlier run.
     Raises InputError, naming the first difference, if the folder has rows made with other settings, model or questions.
+    It is also raised if the folder has the manifest of another stage, which this run would replace.
     """
-    config_file = out / "config.yaml"
+    config_file, manifest = out / "config.yaml", out / "manifest.json"
+    if manifest.exists() and read_json(manifest).get("stage") != STAGE:
+        raise InputError(f"{out}: holds manifest.json of another stage; choose another out_dir")
     if responses.stat().st_size:
         if not config_file.exists():
             raise InputError(f"{out}: holds responses.jsonl without config.yaml; choose another out_dir")

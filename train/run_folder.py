@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
@@ -57,7 +58,7 @@ class RunFolder:
 
         Raises InputError naming the first setting that differs: a run is resumed only with the settings that it was
         started with. If they differ but no step is logged and no model exported yet, the run starts over. A run of
-        `train.one_gpu` logs its steps in `metrics.jsonl` alone.
+        `train.one_gpu` logs its steps in `metrics.jsonl` alone. Another stage's run, which has no identity, is refused.
         """
         if self.identity.exists():
             before = read_json(self.identity)
@@ -67,6 +68,8 @@ class RunFolder:
                 check_same_run(self.path, before, identity)
             for stale in (self.train_rows.parent, self.attempts, self.checkpoints, self.rollouts):
                 shutil.rmtree(stale, ignore_errors=True)
+        elif self.manifest.exists() or logged_through(self.steps()):
+            raise InputError(f"{self.path}: holds another run, without {self.identity.name}: choose another out_dir")
         write_json(self.identity, identity)
 
     def steps(self) -> Steps:
@@ -130,7 +133,8 @@ class RunFolder:
                 shutil.rmtree(self.checkpoint(step))
 
     def _saved(self) -> list[int]:
-        return [int(folder.name.rsplit("_", 1)[1]) for folder in self.checkpoints.glob("global_step_*")]
+        names = (re.fullmatch(r"global_step_(\d+)", path.name) for path in self.checkpoints.glob("global_step_*"))
+        return [int(name[1]) for name in names if name]  # not a copy that somebody made, such as global_step_25.bak
 
     def keep_best(self) -> None:
         """Keep the files that the best step so far is exported from, because verl will remove its checkpoint.

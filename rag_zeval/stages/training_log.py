@@ -1,6 +1,7 @@
 """The log of a training run. verl writes one file per attempt; they are merged so that no step is duplicated."""
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -24,8 +25,9 @@ def read_run(run: Path) -> Steps:
 
 
 def attempt_files(folder: Path) -> list[Path]:
-    """Return the paths of `attempt-1.jsonl`, `attempt-2.jsonl`, ... in that order."""
-    return sorted(folder.glob("attempt-*.jsonl"), key=lambda path: int(path.stem.split("-")[1]))
+    """Return the paths of `attempt-1.jsonl`, `attempt-2.jsonl`, ... in that order. Other files are left out."""
+    paths = (path for path in folder.glob("attempt-*.jsonl") if re.fullmatch(r"attempt-\d+", path.stem))
+    return sorted(paths, key=lambda path: int(path.stem.split("-")[1]))
 
 
 def read_attempt(path: Path) -> list[tuple[int, dict[str, float]]]:

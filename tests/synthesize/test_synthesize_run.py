@@ -180,6 +180,14 @@ def test_a_foreign_configuration_is_not_believed(undisturbed, run, tmp_path, cap
     assert run(tmp_path, batch_tokens="null") == 2 and said in capsys.readouterr().err
 
 
+def test_the_folder_of_another_stage_is_refused(run, tmp_path, capsys):
+    manifest = tmp_path / "manifest.json"
+    manifest.write_text('{"config": {"seed": 0}, "steps": 50}')
+    assert run(tmp_path, n_questions=2) == 2
+    assert "holds manifest.json of another stage; choose another out_dir" in capsys.readouterr().err
+    assert "steps" in manifest.read_text() and not (tmp_path / "config.yaml").exists()
+
+
 def test_no_answer_at_all_is_an_error(run, tmp_path, capsys):
     assert run(tmp_path, n_questions=2, max_passage_tokens=3) == 1
     said = capsys.readouterr()

@@ -56,8 +56,12 @@ def test_a_checkpoint_counts_once_its_step_is_logged(folder: RunFolder) -> None:
     assert folder.last_checkpoint() == 2
     log(folder.next_attempt(), 3, 4)
     assert folder.last_checkpoint() == 4 and folder.last_checkpoint(logged_first=True) == 2
+    copies = folder.checkpoints / "global_step_4_old", folder.attempts / "attempt-1 (copy).jsonl"
+    copies[0].mkdir()
+    log(copies[1], 5)
     folder.prune(4)
     assert not folder.checkpoint(2).exists() and folder.checkpoint(4).exists()
+    assert folder.last_checkpoint() == 4 and folder.count_attempts() == 2 and all(copy.exists() for copy in copies)
 
 
 def test_a_run_goes_on_only_with_what_it_began_with(folder: RunFolder) -> None:
@@ -82,6 +86,19 @@ def test_a_run_that_never_came_to_a_step_starts_over(folder: RunFolder) -> None:
     assert not any(path.exists() for path in (folder.train_rows.parent, folder.checkpoints, folder.rollouts))
     folder.claim({"seed": 1})
     assert json.loads(folder.identity.read_text()) == {"seed": 1}
+
+
+@pytest.mark.parametrize("left", ["manifest", "steps"])
+def test_a_run_without_an_identity_is_another_stages(folder: RunFolder, left: str) -> None:
+    folder.attempts.mkdir(parents=True)
+    log(folder.attempts / "attempt-1.jsonl", 0)
+    if left == "manifest":
+        folder.manifest.write_text('{"stage": "synthesize"}')
+    else:
+        log(folder.attempts / "attempt-1.jsonl", 1)
+    with pytest.raises(InputError, match=r"holds another run, without run\.json: choose another out_dir"):
+        folder.claim({"seed": 0})
+    assert not folder.identity.exists()
 
 
 @pytest.mark.parametrize("left", ["metrics.jsonl", "model"])
