@@ -125,7 +125,7 @@ $(SMALL_JUDGE) $(SMALL_START):
 synthesize: $(READY) $(SHIPPED) ## write ranked answers with context-aware decoding
 	$(PY) -m synthesize profile=$(PROFILE) $(ARGS)
 
-cold-start: $(READY) ## teach the base of PROFILE=small to write trajectories, by a rule
+cold-start: $(READY) $(SHIPPED) ## teach the base of PROFILE=small to write trajectories, by a rule
 	$(PY) -m train.sft profile=$(PROFILE) $(ARGS)
 
 train: $(READY) ## train the judge by reinforcement learning (verl, GRPO); DRY_RUN=1: only check and plan

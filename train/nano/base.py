@@ -16,17 +16,42 @@ import time
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field, PositiveInt
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import model_sha256, write_json
 from rag_zeval.progress import Progress
-from rag_zeval.stages.config import load_config
+from rag_zeval.stages.config import Section, Seed, Text, check_settings, load_config
 from rag_zeval.streams import exit_status
 from train.nano.tasks import NO_EVIDENCE, UNDECIDED, VARIANT, Sample, answering, judging
 from train.nano.tokenizer import CLAIM_ENDINGS, END, build_tokenizer
 
 IGNORED = -100
+Rate = Annotated[float, Field(gt=0)]
+Part = Annotated[float, Field(ge=0, le=1)]
+
+
+class Settings(Section):
+    """The keys of `configs/nano_base.yaml`, where they are explained."""
+
+    out_dir: Text
+    overwrite: bool
+    seed: Seed
+    steps: PositiveInt
+    hidden: PositiveInt
+    intermediate: PositiveInt
+    layers: Annotated[int, Field(ge=2)]  # the first two get heads that look back
+    heads: Annotated[int, Field(ge=2)]
+    window: PositiveInt
+    lr_matrices: Rate
+    lr_rest: Rate
+    bf16: bool
+    copy_share: Part
+    decision_weight: Rate
+    undecided_from: Part
+    no_evidence_share: Part
 
 
 def build_model(tokenizer: Any, config: Any) -> Any:
@@ -210,7 +235,8 @@ class Lessons:
 
 def main(argv: list[str]) -> int:
     """Train the nano base and save it. `experiments.nano_cards` writes its model card after measuring it."""
-    config = load_config("nano_base", argv)
+    asked = load_config("nano_base", argv)
+    config = check_settings(Settings, asked)
     out = Path(config.out_dir)
     if (out / "model.safetensors").exists() and not config.overwrite:
         raise InputError(f"{out}: already holds a model; overwrite=true replaces it")
@@ -227,7 +253,7 @@ def main(argv: list[str]) -> int:
     tokenizer.save_pretrained(out)
     write_json(out / "rag_zeval.json", {"world": "nano", "variant": VARIANT})
     made = {
-        "config": {key: value for key, value in config.items() if key not in ("out_dir", "overwrite")},
+        "config": {key: value for key, value in asked.items() if key not in ("out_dir", "overwrite")},
         "minutes": round(minutes, 1),
         "parameters": sum(p.numel() for p in model.parameters()),
         "model_sha256": model_sha256(out),

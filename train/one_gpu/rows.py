@@ -1,11 +1,13 @@
 """Build the training and validation rows of `python -m train.one_gpu`."""
 
 import itertools
+import json
 from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 from pydantic import Field, PositiveInt
 
+from rag_zeval.errors import InputError
 from rag_zeval.stages.config import Section, load_config
 from train.curriculum import (
     Question,
@@ -42,7 +44,7 @@ class RowKind(Section):
                 "train",
                 [
                     f"profile={profile}",
-                    f"responses={self.responses}",
+                    f"responses={json.dumps(self.responses)}",  # quoted: the path may have `#` or brackets
                     f"stages=[{', '.join([f'{{k: {self.k}, rows: null}}'] * self.turns)}]",
                     f"validation=[{{k: {self.k}, rows: {validation_questions}}}]",
                     f"single_answer_every={self.single_answer_every or 'null'}",
@@ -63,7 +65,8 @@ class Validation(Section):
 def build_rows(profile: str, kinds: Sequence[RowKind], validation: Validation) -> tuple[list[Row], list[Row]]:
     """Return training and validation rows. Validation rows are of the first kind.
 
-    No training row has a question of a validation row. Raises InputError if answers cannot be read or are too few.
+    No training row has a question of a validation row. Raises InputError if answers cannot be read or are too few, and
+    if no validation row is left.
     """
     train: list[Row] = []
     val: list[Row] = []
@@ -77,6 +80,8 @@ def build_rows(profile: str, kinds: Sequence[RowKind], validation: Validation) -
             asked = {row["extra_info"]["id"] for row in curriculum.val}
             chosen = [question for question in questions if question.id in asked]
             val = list(validation_rows(settings, chosen, kind.k, validation.sets, tokens))
+            if not val:
+                raise InputError("validation: no set of candidates is left; ask for more questions")
         print(*describe(curriculum.counts), sep="\n")
         train += curriculum.train
     return train, val
@@ -85,14 +90,14 @@ def build_rows(profile: str, kinds: Sequence[RowKind], validation: Validation) -
 def validation_rows(
     settings: TrainSettings, questions: Sequence[Question], k: int, sets: int, tokens: TokenCounter
 ) -> Iterator[Row]:
-    """Yield up to `sets` rows of each question, except the pair of its answers at the two smallest α.
+    """Yield up to `sets` rows of each question, except the pair of its answers at the two smallest of more α.
 
     Which of those two is better is almost chance (docs/small-results.md).
     """
     flags = flag_questions(questions, settings.stages, settings.answer_filter)
 
     def rows(question: Question) -> Iterator[Row]:
-        smallest = set(sorted(question.answers)[:2])
+        smallest = set(sorted(question.answers)[:2]) if len(question.answers) > 2 else set()
         for alphas in candidate_sets(question, k, settings.seed, flags[question.id]):
             row = build_row(question, alphas, settings.variant)
             if set(alphas) != smallest and tokens(row["prompt"]) <= settings.verl.data.max_prompt_length:

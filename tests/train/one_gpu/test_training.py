@@ -141,6 +141,19 @@ def test_two_runs_do_not_share_a_folder(words: list[str], tmp_path: Path, refusa
     assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 
 
+def test_answers_at_two_alphas_are_enough_and_their_path_is_taken_as_it_is(
+    nano_responses: Callable[..., str], tmp_path: Path
+) -> None:
+    from train.one_gpu.rows import RowKind, Validation, build_rows
+
+    folder = tmp_path / "run #1 [old]"
+    folder.mkdir()
+    path = str(shutil.copy(nano_responses(12, 2), folder))
+    kind = RowKind(responses=path, k=2, turns=1, max_prompt_tokens=400, max_rule_tokens=None, single_answer_every=None)
+    train, val = build_rows("nano", [kind], Validation(questions=3, sets=2))
+    assert (len(train), len(val)) == (9, 3)
+
+
 def test_validation_questions_are_in_no_row(words: list[str]) -> None:
     from rag_zeval.stages.config import check_settings, load_config
     from train.one_gpu.rows import build_rows
