@@ -114,6 +114,8 @@ TINY_SHAPE = shape_of(TINY, "")
 
 def model_of(config: dict[str, Any]) -> Any:
     own = {key: value for key, value in config.items() if key not in ("model_type", "source")}
+    if own.get("head_dim", 0) is None and config["model_type"] == "qwen2":
+        del own["head_dim"]  # which this class of transformers takes for a number
     with torch.device("meta"):
         return AutoModelForCausalLM.from_config(AutoConfig.for_model(config["model_type"], **own))
 

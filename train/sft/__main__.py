@@ -85,6 +85,7 @@ def finish(settings: SFTSettings, folder: RunFolder, total: int, minutes: float)
         print(f"error: verl ended without a model of step {total}; its output is in {folder.log}", file=sys.stderr)
         return 1
     folder.export(total, settings.base_model, settings.variant, part_of_checkpoint="")
+    folder.merge_metrics()  # a kill may have kept verl's stage from doing so
     write_json(folder.manifest, manifest_of(settings, folder, total, minutes))
     folder.prune(0)  # after the manifest: a kill in between must not cost the whole training
     print(os.path.relpath(folder.model))
