@@ -150,6 +150,8 @@ class TrainSettings(Settings):
     def _check(self) -> TrainSettings:
         if any(stage.k < 2 for stage in [*self.stages, *self.validation]):
             raise InputError("stages, validation: a judge ranks two candidates or more (k)")
+        if self.verl.data.get("shuffle", True) and len(self.stages) > 1:
+            raise InputError("verl.data.shuffle: must be false, because the order of the rows is the curriculum")
         worker = self.verl.actor_rollout_ref
         check_counts(self.verl, COUNTS)
         check_trainer(self.verl.trainer, "max_actor_ckpt_to_keep")

@@ -65,6 +65,7 @@ def test_what_neither_trainer_takes_is_named(stage: str, word: str) -> None:
         (["verl.trainer.logger=[console]"], "^verl.trainer.logger: must have file, because the stage reads the steps"),
         (["verl.trainer.max_actor_ckpt_to_keep=1"], "^verl.trainer.max_actor_ckpt_to_keep: must be null or a whole nu"),
         (["verl.trainer.total_training_steps=-5"], "^verl.trainer.total_training_steps: must be null or a whole numb"),
+        (["verl.data.shuffle=true"], "^verl.data.shuffle: must be false, because the order of the rows"),
         *(([f"{key}=[]"], f"^{key}: must be a list of {{k: .*at least one$") for key in ("stages", "validation")),
         (["alphas=[]"], "^alphas: "),
         (["alphas=[0, 0]"], "^alphas: each number may occur only once"),
