@@ -89,7 +89,7 @@ def cluster(wait_until: Callable[..., None]) -> Iterator[tuple[str, subprocess.P
     command = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block", "--include-dashboard=false"]
     command += [f"--{name}={number}" for name, number in zip(named, ports, strict=True)]
     command += ["--node-ip-address=127.0.0.1", f"--temp-dir={place}"]
-    command += ["--num-cpus=16", "--num-gpus=1", "--object-store-memory=300000000"]
+    command += ["--num-cpus=16", "--num-gpus=2", "--object-store-memory=300000000"]
     log = Path(place, "start.log")
     with open(log, "wb") as output:
         started = subprocess.Popen(command, cwd=place, env=env, stdout=output, stderr=subprocess.STDOUT)
