@@ -193,7 +193,7 @@ class SFTSettings(Settings):
             )
         data, devices = self.verl.data, self.verl.trainer.n_gpus_per_node
         share = data.train_batch_size / devices
-        rows = 1 if data.use_dynamic_bsz else data.get("micro_batch_size_per_gpu", schema(SFT).data[MICRO_BATCH])
+        rows = 1 if data.use_dynamic_bsz else data.get(MICRO_BATCH, schema(SFT).data[MICRO_BATCH])
         if share % rows:
             parts = "" if data.use_dynamic_bsz else f" into micro-batches of verl.data.{MICRO_BATCH}={rows}"
             raise InputError(
