@@ -82,15 +82,18 @@ class Job:
             self._print_line()
 
     def _pace(self) -> str:
-        """Return the rate, the time left (at the end, the time taken) and the note; at the beginning, only the note."""
+        """Return the rate, the time left (at the end, the time taken), the rows that are partly done, and the note.
+
+        Rate and time left are missing before a whole row is done: shares of rows come late, and say little by then.
+        """
         taken, done = time.monotonic() - self._started, self._done + sum(self._parts.values())
         new, missing = done - self._before, self._total - done
-        if not new:
-            return self._note
+        parts = f"{len(self._parts)} partly done" if self._parts else ""
+        if new < 1:
+            return ", ".join(filter(None, (parts, self._note)))
         rate = new / max(taken, 1e-3)
         seconds = timedelta(seconds=round(missing / rate if missing else taken))
         speed = f"{rate:.2f} rows/s" if rate >= SLOW else f"{60 * rate:.2f} rows/min"
-        parts = f"{len(self._parts)} partly done" if self._parts else ""
         return ", ".join(filter(None, (speed, f"{seconds}{' left' if missing else ''}", parts, self._note)))
 
     def _print_line(self) -> None:

@@ -67,7 +67,8 @@ def test_parts_of_rows_count_in_rate_and_time_left(monkeypatch: pytest.MonkeyPat
                 clock[0] += 10
                 job.advance("$1", row) if part == 4 else job.part_done(row, part / 4)
     lines = file.getvalue().splitlines()
-    assert lines[0] == "judge: 20/30, 1.50 rows/min, 0:06:10 left, 3 partly done"
+    assert lines[0] == "judge: 20/30, 3 partly done"  # three quarters of a row tell no rate
+    assert lines[1] == "judge: 20/30, 1.50 rows/min, 0:05:40 left, 6 partly done"
     assert lines[9] == "judge: 20/30, 1.50 rows/min, 0:01:40 left, 10 partly done"
     assert lines[10] == "judge: 23/30, 1.50 rows/min, 0:01:10 left, 7 partly done, $1"
     assert lines[-1] == "judge: 30/30, 1.50 rows/min, 0:06:40, $1"
