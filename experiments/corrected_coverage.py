@@ -95,9 +95,9 @@ class Claims:
             for at, (answer, verdict, share) in enumerate(zip(self.answers, self.verdicts, self.shares, strict=True))
         ]
 
-    def labels(self, items: Iterable[Item]) -> dict[str, Label]:
-        """Return people's labels of these items. People are always right."""
-        return {item.id: Label(float(self.true[int(item.id[1:])]), "", "") for item in items}
+    def labels(self, drawn: Iterable[tuple[Item, float]]) -> dict[str, Label]:
+        """Return people's labels of items that were drawn with these probabilities. People are always right."""
+        return {item.id: Label(float(self.true[int(item.id[1:])]), "", "", 1 / p) for item, p in drawn}
 
 
 def claims(setting: Setting, random: np.random.Generator, taste: float = 0.0) -> Claims:
@@ -240,7 +240,7 @@ def called_different(gain: float, taste: float, labels: int, runs: int, seed: in
 
 def by_first_sheet(made: Claims, items: Sequence[Item], seed: int) -> Guess:
     """Return a plan's guess of people's labels, based on PILOT labels of a first sheet."""
-    return by_pilot(CLAIM, items, made.labels(item for item, _ in draw(items, PILOT, seed)))
+    return by_pilot(CLAIM, items, made.labels(draw(items, PILOT, seed)))
 
 
 def promised(labels: int, plans: int) -> float:
@@ -284,7 +284,7 @@ def planned_widths(setting: Setting, width: float, plans: int, audits: int) -> P
         assert needed is not None, "all rows are enough"
         rows.append(needed)
         for seed in range(audits // len(guesses)):
-            sample = labelled_sample(items, made.labels(item for item, _ in draw(items, needed, PLANS + seed)))
+            sample = labelled_sample(items, made.labels(draw(items, needed, PLANS + seed)))
             assert sample is not None, "there are labels"
             low, high = corrected_mean(sample).interval or (0.0, 1.0)
             widths.append(high - low)

@@ -60,7 +60,7 @@ def intervals(
     """Return the interval bounds of estimates from n drawn labels each, (draws, 2)."""
     bounds = []
     for seed in range(draws):
-        known = {item.id: Label(float(labels[int(item.id[1:])]), "", "") for item, _ in draw(items, n, seed)}
+        known = {item.id: Label(float(labels[int(item.id[1:])]), "", "", 1 / p) for item, p in draw(items, n, seed)}
         sample = labelled_sample(items, known)
         assert sample is not None, "there are labels"
         bounds.append(estimate(sample).interval or (0.0, 1.0))

@@ -4,7 +4,6 @@ If a tenth of a judge's verdicts are wrong, its mean is off by up to ten points.
 much. The judge's scores of all rows make the estimate more precise than the labels alone.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -35,7 +34,6 @@ class LabelledSample:
         drawn: (labels,) the indices in `scores` of the rows that have a label.
         labels: (labels,) people's labels, from 0 to 1.
         weights: (labels,) how many rows each labelled row stands for.
-        unlabelled: the number of rows in strata without a label; no label stands for them.
     """
 
     scores: Floats
@@ -44,7 +42,6 @@ class LabelledSample:
     drawn: NDArray[np.intp]
     labels: Floats
     weights: Floats
-    unlabelled: int = 0
 
     @property
     def judge_mean(self) -> float:
@@ -53,28 +50,20 @@ class LabelledSample:
 
 
 def labelled_sample(items: Sequence[Item], labels: Mapping[str, Label]) -> LabelledSample | None:
-    """Combine all items that a sheet was drawn from with the labels of some, by item id; None if no item has a label.
+    """Combine items that a sheet was drawn from with the labels of some, by item id; None if no item has a label.
 
-    A label stands for (items of its stratum / labels of its stratum) items, unless its `stands_for` gives the number.
-    So empty rows do not bias the result, unless a whole stratum is empty: see `unlabelled`. `items` may also be a part
-    of the items drawn from, such as one system's.
+    `items` may be all items or a part of them, such as one system's.
     """
     drawn = [at for at, item in enumerate(items) if item.id in labels]
     if not drawn:
         return None
-    sizes = Counter(item.stratum for item in items)
-    labelled = Counter(items[at].stratum for at in drawn)
-    of_results = all(labels[items[at].id].stands_for is None for at in drawn)  # the strata are those of the results
     return LabelledSample(
         scores=np.array([item.score for item in items]),
         shares=np.array([item.share for item in items]),
         cases=[item.case for item in items],
         drawn=np.array(drawn),
         labels=np.array([labels[items[at].id].value for at in drawn]),
-        weights=np.array(
-            [labels[items[at].id].stands_for or sizes[items[at].stratum] / labelled[items[at].stratum] for at in drawn]
-        ),
-        unlabelled=sum(size for name, size in sizes.items() if name not in labelled) if of_results else 0,
+        weights=np.array([labels[items[at].id].stands_for for at in drawn]),
     )
 
 

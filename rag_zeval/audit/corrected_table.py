@@ -15,7 +15,7 @@ from rag_zeval.audit.corrected_mean import (
     labelled_sample,
     labels_alone,
 )
-from rag_zeval.audit.sheet import CLAIM, Item, Label, check_drawn_from, items_of
+from rag_zeval.audit.sheet import CLAIM, Item, Label, SheetPlan, check_drawn_from, items_of
 from rag_zeval.cases.case import ALL
 from rag_zeval.csv_files import sheet_text
 from rag_zeval.files import write_text
@@ -91,7 +91,7 @@ def corrected_scores(judged: Iterable[Judged], sheet: str | Path) -> list[Correc
     plan = labelled.plan
     items = [item for one in judged if one.metric == plan.metric for item in items_of(one, plan.unit)]
     check_drawn_from(labelled.path, plan, "these results", items)
-    return means_by_group(groups_of(items), labelled.labels, plan.unit)
+    return means_by_group(groups_of(items), labelled.labels, plan)
 
 
 def groups_of(items: Sequence[Item]) -> dict[str, Sequence[Item]]:
@@ -105,23 +105,20 @@ def groups_of(items: Sequence[Item]) -> dict[str, Sequence[Item]]:
 
 
 def means_by_group(
-    groups: Mapping[str, Sequence[Item]], labels: Mapping[str, Label], unit: str
+    groups: Mapping[str, Sequence[Item]], labels: Mapping[str, Label], plan: SheetPlan
 ) -> list[CorrectedMeans]:
-    """Return the means of each group that has a label. labels: by row id. unit: "claim" or "answer"."""
-    samples = {name: labelled_sample(items, labels) for name, items in groups.items()}
-    return [_means(name, sample, unit) for name, sample in samples.items() if sample]
+    """Return the means of each group that has a label. labels: by row id, as `SheetPlan.weigh` returns them."""
+    return [
+        _means(name, sample, plan.unit, plan.without_label(items, labels))
+        for name, items in groups.items()
+        if (sample := labelled_sample(items, labels))
+    ]
 
 
-def _means(name: str, sample: LabelledSample, unit: str) -> CorrectedMeans:
+def _means(name: str, sample: LabelledSample, unit: str, unlabelled: str | None) -> CorrectedMeans:
     corrected = corrected_mean(sample)
     rates = by_error_rates(sample) if unit == CLAIM else None
     why = _difference(sample, corrected, rates) if rates else None
-    unlabelled = (
-        f"{sample.unlabelled} of {len(sample.scores)} {unit}s are in a score band and slice without any label. The "
-        "figures assume that they are like the others: label a row of each"
-        if sample.unlabelled
-        else None
-    )
     return CorrectedMeans(name, sample.judge_mean, corrected, labels_alone(sample), rates, why, unlabelled)
 
 

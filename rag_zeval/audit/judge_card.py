@@ -56,8 +56,8 @@ def write_judge_card(
         files=(sheet.name, results.name),
         judges=sorted(filter(None, {judge_of(row) for row in rows})),
         summary=summary,
-        means=means_by_group(groups_of(labelled.items), labelled.labels, labelled.plan.unit),
-        by_feature=means_by_group(_groups_by_feature(labelled.items, judged), labelled.labels, labelled.plan.unit),
+        means=means_by_group(groups_of(labelled.items), labelled.labels, labelled.plan),
+        by_feature=means_by_group(_groups_by_feature(labelled.items, judged), labelled.labels, labelled.plan),
         bias={
             name: [
                 with_interval(one.value, one.low, one.high, "+.3f") if one else "unknown"

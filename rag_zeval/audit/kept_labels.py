@@ -173,10 +173,11 @@ def _draws_of(
 
 @dataclass(frozen=True)
 class Reused:
-    """The content of a sheet of kept labels: its rows with their probabilities, and the strata and labels by row id.
+    """The content of a sheet of kept labels: its rows with their probabilities, and their labels by row id.
 
-    more: number of new rows. of: number of items whose texts are in no draw, from which the new rows were taken.
-    unlabelled: number of items whose texts are in a stratum of a draw in which nobody labelled a text.
+    strata: of all items, by id. more: number of new rows. of: number of items whose texts are in no draw, from which
+    the new rows were taken. unlabelled: number of items whose texts are in a stratum of a draw in which nobody labelled
+    a text.
     """
 
     rows: list[tuple[Item, float]]
@@ -204,17 +205,16 @@ def reuse(kept: KeptLabels, items: Sequence[Item], person: str | None, more: int
     labels: dict[str, Label] = {}
     for item, text in zip(items, text_keys(items), strict=True):
         place, by_person = kept.places.get(text), kept.by_text.get(text)
+        strata[item.id] = ": ".join(place or (NEW, item.stratum))
         if place is None:
             fresh.append(item)
         elif not labelled[place]:
             unlabelled += 1
         elif by_person is not None:
             rows.append((item, labelled[place] / sizes[place]))
-            strata[item.id] = ": ".join(place)
             asked = [person] if person else [ADJUDICATED, *by_person]
             if label := next((by_person[name] for name in asked if name in by_person), None):
                 labels[item.id] = label
     drawn = draw(fresh, more, seed) if fresh and more else []
-    strata |= {item.id: f"{NEW}: {item.stratum}" for item, _ in drawn}
     every = sorted([*rows, *drawn], key=lambda row: row[0].id)
     return Reused(every, strata, labels, len(drawn), len(fresh), unlabelled)

@@ -69,7 +69,7 @@ def expected_width(
     for audit in range(AUDITS):
         random = Random(f"{seed} {audit}")
         drawn = draw(items, rows, audit)
-        labels = {item.id: Label(guess(item, random), "", "") for item, _ in drawn}
+        labels = {item.id: Label(guess(item, random), "", "", 1 / probability) for item, probability in drawn}
         sample = labelled_sample(items, labels)
         assert sample is not None, "every row is labelled"
         low, high = estimate(sample).interval or (0.0, 1.0)

@@ -6,7 +6,7 @@ A .json file beside it, the plan, says how they were drawn, so that the sheet sh
 
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -166,7 +166,7 @@ def draw_more(
     rows together are a simple random sample. So each has the probability rows / items of the stratum. Raises InputError
     for a sheet of kept labels, because its rows were drawn from other strata.
     """
-    if plan.strata:
+    if plan.kept:
         raise InputError("--more: this sheet was made of kept labels; `rag-zeval reuse-labels --n` adds rows to it")
     random, drawn = Random(seed), []
     strata = strata_of(items)
@@ -197,29 +197,74 @@ def _variance(labels: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class SheetPlan:
-    """How a sheet was drawn: its metric, its unit, and the probability of each row by id.
+    """How a sheet was drawn: its metric, its unit, and the probability and the stratum of each row by id.
 
-    strata: by row id, for a sheet of kept labels. They come from the file of labels, not from the results (see
-    `kept_labels`). Empty for other sheets.
+    kept: whether it is a sheet of kept labels. Their strata come from the file of labels, not from the results (see
+    `kept_labels`). others: for such a sheet, the strata of the items without a row.
     """
 
     metric: str
     unit: str
     probabilities: dict[str, float]
-    strata: dict[str, str] = field(default_factory=dict)
+    strata: dict[str, str]
+    kept: bool = False
+    others: dict[str, str] = field(default_factory=dict)
+
+    def weigh(self, labels: Mapping[str, "Label"]) -> dict[str, "Label"]:
+        """Return the labels with the number of items that each stands for: the design weights of the sample.
+
+        labels: by row id. A row stands for 1 / probability items. Those of rows without a label are shared among the
+        labels of the stratum (Särndal, Swensson and Wretman 1992, chapter 15). Whatever part of the results is
+        estimated, such as one system, a label has this weight. A weight by the number of the part's own items would
+        leave out the items of strata where the part happens to have no label.
+        """
+        rows, labelled = Counter(self.strata.values()), Counter(self.strata[id_] for id_ in labels)
+        return {
+            id_: replace(label, stands_for=rows[of] / labelled[of] / self.probabilities[id_])
+            for id_, label in labels.items()
+            for of in [self.strata[id_]]
+        }
+
+    def without_label(self, items: Sequence[Item], labels: Collection[str]) -> str | None:
+        """Say how many of these items are in strata without any label; None if there are none.
+
+        labels: the ids of all rows that have a label.
+        """
+        known = {self.strata[id_] for id_ in labels}
+        strata = {**self.others, **self.strata} if self.kept else {item.id: item.stratum for item in items}
+        count = sum(item.id in strata and strata[item.id] not in known for item in items)
+        return (
+            f"{count} of {len(items)} {self.unit}s {'have new texts, or are' if self.kept else 'are'} in a score band "
+            f"and slice without any label. The figures assume that they are like the others: label a row of each"
+            if count
+            else None
+        )
 
 
 @dataclass(frozen=True)
 class Label:
     """A person's label of a row, from 0 to 1, with its text and the note. A grade g has the value (g - 1) / 4.
 
-    stands_for: how many rows of the results it stands for. None if this follows from the strata of the results.
+    stands_for: how many items of the results it stands for (see `SheetPlan.weigh`).
     """
 
     value: float
     text: str
     note: str
-    stands_for: float | None = None
+    stands_for: float = 1.0
+
+
+def plan_of(
+    metric: str, unit: str, drawn: Sequence[tuple[Item, float]], strata: Mapping[str, str] | None = None
+) -> SheetPlan:
+    """Return the plan of rows that were drawn with these probabilities.
+
+    strata: of all items by id, for a sheet of kept labels. By default, those of the results.
+    """
+    names = strata or {item.id: item.stratum for item, _ in drawn}
+    probabilities = {item.id: probability for item, probability in drawn}
+    others = {id_: stratum for id_, stratum in names.items() if id_ not in probabilities}
+    return SheetPlan(metric, unit, probabilities, {id_: names[id_] for id_ in probabilities}, bool(strata), others)
 
 
 def plan_path(sheet: Path) -> Path:
@@ -238,14 +283,15 @@ def write_sheet(
 ) -> None:
     """Write a sheet and its plan. The sheet shows no score and nothing that depends on one; the plan does.
 
-    labels: labels to fill in, by row id. strata: by row id, if they are not those of the results. Each kind of text to
-    judge by has its own column, such as "ground truth" or "retrieved contexts". The plan is written first. If a run is
-    killed before it writes the sheet, the same command writes it.
+    labels: labels to fill in, by row id. strata: of all items by id, if they are not those of the results. Each kind of
+    text to judge by has its own column, such as "ground truth" or "retrieved contexts". The plan is written first. If a
+    run is killed before it writes the sheet, the same command writes it.
     Raises InputError if the sheet already exists, because it may hold labels, or if the plan of another sheet exists.
     """
-    names = strata or {item.id: item.stratum for item, _ in drawn}
-    draws = {item.id: {"stratum": names[item.id], "probability": probability} for item, probability in drawn}
-    plan = {"metric": metric, "unit": unit, "seed": seed, "rows": draws, **({"kept": True} if strata else {})}
+    of = plan_of(metric, unit, drawn, strata)
+    draws = {id_: {"stratum": of.strata[id_], "probability": found} for id_, found in of.probabilities.items()}
+    kept = {"kept": True, "others": of.others} if of.kept else {}
+    plan = {"metric": metric, "unit": unit, "seed": seed, "rows": draws, **kept}
     if path.exists():
         raise InputError(f"{path}: already exists and may hold labels; choose another --out")
     if plan_path(path).exists() and read_json(plan_path(path)) != plan:
@@ -268,19 +314,18 @@ def read_plan(sheet: Path) -> SheetPlan:
         )
     plan = read_json(path)
     with locate(path):
-        check_fields(
-            plan, {"metric": str, "unit": str, "rows": {str: {"probability": (int, float)}}, "kept": Maybe(bool)}
-        )
-        if plan.get("kept"):
-            check_fields(plan, {"rows": {str: {"stratum": str}}})
+        rows = {str: {"probability": (int, float), "stratum": str}}
+        more = {"kept": Maybe(bool), "others": Maybe({str: str})}
+        check_fields(plan, {"metric": str, "unit": str, "rows": rows, **more})
         if plan["unit"] not in UNITS:
             raise InputError(f"field 'unit': must be one of {', '.join(UNITS)}")
         probabilities = {id_: float(row["probability"]) for id_, row in plan["rows"].items()}
         for id_, probability in probabilities.items():
             if not RAREST <= probability <= 1:
                 raise InputError(f"row '{id_}': field 'probability': must be from {RAREST:g} to 1")
-    strata = {id_: row["stratum"] for id_, row in plan["rows"].items()} if plan.get("kept") else {}
-    return SheetPlan(plan["metric"], plan["unit"], probabilities, strata)
+    strata = {id_: row["stratum"] for id_, row in plan["rows"].items()}
+    kept, others = plan.get("kept", False), plan.get("others", {})
+    return SheetPlan(plan["metric"], plan["unit"], probabilities, strata, kept, others)
 
 
 def check_drawn_from(sheet: Path, plan: SheetPlan, results: Path | str, items: Sequence[Item]) -> None:
@@ -295,10 +340,11 @@ def check_drawn_from(sheet: Path, plan: SheetPlan, results: Path | str, items: S
 
 
 def read_labels(path: Path, plan: SheetPlan) -> dict[str, Label]:
-    """Read the labels of a sheet, by row id. Rows without a label are left out.
+    """Read the labels of a sheet, by row id, with the number of items that each stands for.
 
-    Only id, label and note are read, so a program may have changed the other texts. Raises InputError naming file, line
-    and field for an invalid label, an id that is not in the plan, and a duplicate id.
+    Rows without a label are left out. Only id, label and note are read, so a program may have changed the other texts.
+    Raises InputError naming file, line and field for an invalid label, an id that is not in the plan, and a duplicate
+    id.
     """
     labels: dict[str, Label] = {}
     seen = set()
@@ -316,9 +362,4 @@ def read_labels(path: Path, plan: SheetPlan) -> dict[str, Label]:
                 raise InputError(f"field 'label': '{one_line(text)}' (row {id_}), must be {ASKED[plan.unit]}, or empty")
         if word:
             labels[id_] = Label(LABELS[plan.unit][word], text.strip(), row.get("note", ""))
-    rows, labelled = Counter(plan.strata.values()), Counter(plan.strata[id_] for id_ in labels if plan.strata)
-    for id_, stratum in plan.strata.items():
-        if id_ in labels:
-            stands_for = rows[stratum] / labelled[stratum] / plan.probabilities[id_]
-            labels[id_] = replace(labels[id_], stands_for=stands_for)
-    return labels
+    return plan.weigh(labels)

@@ -140,7 +140,7 @@ def audit(
         raise InputError(
             f"{sheet2}: shares no labelled row with the other sheet; at least one row must be labelled in both"
         )
-    means = means_by_group(groups_of(labelled.items), labels, plan.unit)
+    means = means_by_group(groups_of(labelled.items), labels, plan)
     if csv is not None:  # before printing, because the reader of the output may leave early
         write_means(csv, plan.metric, means)
     print(

@@ -85,7 +85,7 @@ def reuse_labels(
     unit = kept.draws[0]["unit"]
     population = read_items(results, unit, metric)
     found = reuse(kept, population.items, person, n, seed)
-    if not found.strata:
+    if not found.rows:
         raise InputError(f"{labels}: no label applies to {results}: its texts are others. Draw a sheet of it")
     write_sheet(out, population.metric, unit, found.rows, seed, found.labels, found.strata)
     print(f"{out}: {len(found.labels)} of {len(kept.by_text)} labelled texts apply to {results}")

@@ -81,7 +81,7 @@ def test_each_label_counts_in_the_slice_of_its_row() -> None:
     tags = ["a", "a", "a\0", "", "", ""]  # NumPy's own texts end before a NUL
     items = [Item(f"r{at}", str(at), tag, "", (), "", "", 1.0, "") for at, tag in enumerate(tags)]
     labels = {item.id: Label(1.0, "", "") for item in items}
-    found = LabelledResults(SheetPlan("m", CLAIM, {}), items, labels, 0.5).agreement_by_slice()
+    found = LabelledResults(SheetPlan("m", CLAIM, {}, {}), items, labels, 0.5).agreement_by_slice()
     assert [(name, raw.n) for name, raw, _ in found] == [("", 3), ("a", 2), ("a\0", 1)]
 
 

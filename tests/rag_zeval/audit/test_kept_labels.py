@@ -12,7 +12,7 @@ import pytest
 
 from rag_zeval.audit.corrected_mean import corrected_mean, labelled_sample, mean_of_labels
 from rag_zeval.audit.kept_labels import ADJUDICATED, keep, read_kept, reuse, text_keys
-from rag_zeval.audit.sheet import Item, Label, SheetPlan, draw, draw_more, read_items, read_labels, read_plan
+from rag_zeval.audit.sheet import Item, Label, draw, draw_more, plan_of, read_items, read_labels, read_plan
 from rag_zeval.errors import InputError
 from rag_zeval.files import json_line, read_jsonl
 
@@ -45,10 +45,9 @@ def test_the_same_run_is_audited_as_before_and_another_judge_with_the_weights_of
     sizes, rows = Counter(places.values()), Counter(item.stratum for item, _ in drawn)
     for item, probability in found.rows:
         assert probability == rows[places[item.case]] / sizes[places[item.case]]
-    before, again = labelled_sample(first, labels), reuse(read_kept(path), first, None, 0, 0)
-    stands_for = {item.id: 1 / probability for item, probability in again.rows}
-    told = {id_: replace(label, stands_for=stands_for[id_]) for id_, label in again.labels.items()}
-    after = labelled_sample(first, told)
+    again = reuse(read_kept(path), first, None, 0, 0)
+    before = labelled_sample(first, plan_of("m", "answer", drawn).weigh(labels))
+    after = labelled_sample(first, plan_of("m", "answer", again.rows, again.strata).weigh(again.labels))
     assert before and after and corrected_mean(before) == corrected_mean(after)
 
 
@@ -72,13 +71,16 @@ def test_labels_of_an_unequal_draw_give_another_judge_the_mean_that_people_gave(
 
 def test_texts_of_which_no_label_tells_anything_are_counted(tmp_path: Path) -> None:
     path, first = tmp_path / "labels.jsonl", items(400)
-    said = {id_: label for id_, label in labelled(draw(first, 30, 0)).items() if int(id_[3:]) % 2}  # one slice alone
+    drawn = draw(first, 30, 0)
+    said = {id_: label for id_, label in labelled(drawn).items() if int(id_[3:]) % 2}  # one slice alone
     keep(path, first, "answer", said, "ann")
     for judge in (0, 1):
-        found = reuse(read_kept(path), items(400, judge), None, 0, 0)
+        run = items(400, judge)
+        found = reuse(read_kept(path), run, None, 0, 0)
         assert (len(found.labels), found.unlabelled, found.of) == (len(said), 200, 0)
-    sample = labelled_sample(first, said)
-    assert sample and sample.unlabelled == 200  # as `audit` counts them
+        plan = plan_of("m", "answer", found.rows, found.strata)
+        assert str(plan.without_label(run, found.labels)).startswith("200 of 400 answers have new texts, or are in")
+    assert str(plan_of("m", "answer", drawn).without_label(first, said)).startswith("200 of 400 answers are in")
 
 
 def test_new_texts_are_counted_and_drawn_apart(tmp_path: Path) -> None:
@@ -90,6 +92,8 @@ def test_new_texts_are_counted_and_drawn_apart(tmp_path: Path) -> None:
     found = reuse(read_kept(path), changed, None, 12, 0)
     gone = sum(int(row["text"] in dict.fromkeys(text_keys(old[:50]))) for row in read_jsonl(path) if "person" in row)
     assert (len(found.labels), found.of, found.more) == (20 - gone, 50, 12)
+    plan = plan_of("m", "answer", found.rows, found.strata)
+    assert str(plan.without_label(changed, found.labels)).startswith("50 of 200 answers have new texts")
     new = [item for item, _ in found.rows if item.id not in found.labels]
     assert {int(item.case) < 50 for item in new} == {True} and len(new) == 12
     added = keep(path, changed, "answer", {item.id: YES for item in new} | found.labels, "ann")
@@ -108,7 +112,7 @@ def test_more_rows_of_the_same_draw_are_kept_and_equal_texts_are_several(tmp_pat
     assert [key for key in text_keys(twins) if "#" in key] == [f"{text_keys(twins)[0]}#2"]
     drawn = draw(twins, 10, 0)
     keep(path, twins, "answer", labelled(drawn), "ann")
-    plan = SheetPlan("m", "answer", {item.id: probability for item, probability in drawn})
+    plan = plan_of("m", "answer", drawn)
     more = draw_more(twins, plan, labelled(drawn), 5, 1)
     added = keep(path, twins, "answer", labelled(more), "ann")
     assert (added.new, added.outside, len(added.kept.draws)) == (5, 0, 1)

@@ -32,7 +32,7 @@ def test_audits_reach_the_width_that_a_pilot_planned() -> None:
     assert planned.rows is not None
     widths = []
     for seed in range(40):
-        labels = {item.id: Label(truth[item.id], "", "") for item, _ in draw(items, planned.rows, seed)}
+        labels = {item.id: Label(truth[item.id], "", "", 1 / p) for item, p in draw(items, planned.rows, seed)}
         sample = labelled_sample(items, labels)
         assert sample is not None
         low, high = corrected_mean(sample).interval or (0.0, 1.0)
