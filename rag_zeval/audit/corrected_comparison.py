@@ -62,7 +62,12 @@ def correct(
                 f"--labels {there[0][1].path}: shows the errors of {comparison.metric} on one side and nothing of its "
                 f"errors on {other}: draw and label a sheet of {other} too"
             )
-        found.append(replace(comparison, corrected=_differences(*there)) if there else comparison)
+        missing = tuple(
+            f"labels of {letter}: {said}"
+            for letter, (items, sheet) in zip("AB", there, strict=False)
+            if (said := sheet.plan.without_label(items, sheet.labels))
+        )
+        found.append(replace(comparison, corrected=_differences(*there), unlabelled=missing) if there else comparison)
     for sheet in sheets:
         if sheet.path not in used:
             raise InputError(f"--labels {sheet.path}: was drawn from neither of the two, or from a metric not compared")
@@ -70,13 +75,15 @@ def correct(
 
 
 def corrected_means(
-    side: Side, metrics: Iterable[str], sheets: Sequence[LabelledSheet]
-) -> dict[str, tuple[BootstrapEstimate, int]]:
-    """Return the mean that people would give to one side, with the number of labels, by metric that a sheet is of.
+    side: Side, metrics: Iterable[str], sheets: Sequence[LabelledSheet], alone: bool = False
+) -> dict[str, tuple[BootstrapEstimate, int, str | None]]:
+    """Return the mean that people would give to one side, by metric that a sheet is of.
 
-    Raises InputError for a sheet with too few labels, and for two sheets of this side with the same metric.
+    With it come the number of labels, and what no label stands for in words (see `SheetPlan.without_label`). alone:
+    whether no other side is compared. Raises InputError for a sheet with too few labels, and for two sheets of this
+    side with the same metric; if alone, also for a sheet that was drawn from another file or from another metric.
     """
-    found = {}
+    found, used = {}, set()
     for metric in metrics:
         of_metric = [sheet for sheet in sheets if sheet.plan.metric == metric]
         whole = [sheet for sheet in of_metric if sheet.plan.probabilities.keys() <= _ids(_items(side, sheet))]
@@ -84,8 +91,12 @@ def corrected_means(
         sample = _sample(*pair, None) if pair else None
         if pair and (sample is None or corrected_mean(sample).interval is None):
             raise InputError(f"--labels {pair[1].path}: too few labels of {side.name}: label rows of two cases or more")
-        if sample:
-            found[metric] = _mean(sample), len(sample.labels)
+        if pair and sample:
+            used.add(pair[1].path)
+            found[metric] = _mean(sample), len(sample.labels), pair[1].plan.without_label(pair[0], pair[1].labels)
+    for sheet in sheets if alone else ():
+        if sheet.path not in used:
+            raise InputError(f"--labels {sheet.path}: was not drawn from {side.name}, or from a metric without a bar")
     return found
 
 

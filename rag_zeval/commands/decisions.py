@@ -119,7 +119,7 @@ def gate(
         list[str], typer.Option(metavar=LIMIT, help="How much worse a metric may be within a slice.")
     ] = ["0.05"],  # noqa: B006
     min_coverage: Annotated[
-        float, typer.Option(help="The share of cases, 0 to 1, for which B must have a score.")
+        float, typer.Option(help="The share of cases, 0 to 1, for which B must have a score, also in each slice.")
     ] = 0.95,
     metric: Annotated[
         list[str] | None,
@@ -146,9 +146,9 @@ def gate(
 ) -> None:
     """Decide whether a new version B may replace the baseline A: exit status 0 if so, 1 if not.
 
-    B fails if too few of its cases have a score. It also fails if a metric drops by more than its limit, overall or in
-    a slice, and the drop is significant. A drop that is hardly noise is a warning, and fails with --strict. A drop that
-    could be noise is unclear, and never fails.
+    B fails if too few of its cases have a score, overall or in a slice. It also fails if a metric drops by more than
+    its limit, overall or in a slice, and the drop is significant. A drop that is hardly noise is a warning, and fails
+    with --strict. A drop that could be noise is unclear, and never fails.
 
     A first release has no baseline: name its result file alone, with the values that it must reach (--min, --max).
 
@@ -191,7 +191,7 @@ def gate(
     asked = list(dict.fromkeys(bar.metric for bar in bars))
     new = with_measures(read_side(names[-1]), asked)  # a bar is about all cases, also those edited since A
     shared_metrics([new], asked)
-    checks += bar_checks(new, bars, corrected_means(new, asked, sheets), limits, alone=b is None)
+    checks += bar_checks(new, bars, corrected_means(new, asked, sheets, b is None), limits, b is None)
     checks = in_order(strictly(checks) if strict else checks)
     letters = dict(zip("AB" if b else "B", names, strict=True))
     if junit is not None:

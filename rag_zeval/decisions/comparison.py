@@ -80,10 +80,11 @@ class Comparison:
     bounds: smallest and largest possible change over all cases of either file, if each missing score could be any
     number from 0 to 1 (Manski 1990, Nonparametric bounds on treatment effects, American Economic Review 80, 319-323).
     None if no score is missing, if a score is outside [0, 1], or for a metric in AMOUNTS.
-    slices: empty if all cases belong to one. worse, better: the cases whose scores changed, largest change first.
+    slices: empty if all cases belong to one. slice_coverage: how many cases of each slice B has a score for. worse,
+    better: the cases whose scores changed, largest change first.
     corrected: all cases and the slices again, by the scores that people would have given. Empty without human labels
-    (`rag_zeval.audit.corrected_comparison`). edited: cases that are left out because their texts differ between A and B
-    (see `Side`).
+    (`rag_zeval.audit.corrected_comparison`). unlabelled: lines on what no label stands for. edited: cases that are left
+    out because their texts differ between A and B (see `Side`).
     """
 
     metric: str
@@ -100,6 +101,8 @@ class Comparison:
     worse: tuple[Changed, ...]
     better: tuple[Changed, ...]
     corrected: tuple[Difference, ...] = ()
+    unlabelled: tuple[str, ...] = ()
+    slice_coverage: Mapping[str, Coverage] = field(default_factory=dict)
     edited: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
@@ -154,6 +157,7 @@ def compare_sides(first: Side, second: Side, metric: str, draws: int = DRAWS, se
         slices=tuple(replace(one, p_holm=p) for one, p in zip(differences, adjusted, strict=True)),
         worse=tuple([one for one in changed if (one.change > 0) == low]),
         better=tuple([one for one in changed if (one.change < 0) == low]),
+        slice_coverage={tag: Coverage(int(scored[tags == tag, 1].sum()), int((tags == tag).sum())) for tag in slices},
         edited=second.edited,
     )
 

@@ -9,13 +9,15 @@ For each metric there is one check of all cases, one of each slice, and one of B
   nothing fails with probability ALPHA at most.
 - *unclear*: B got worse by more than the limit, but this could be noise. For a mean, the reason says how many cases
   would tell.
-- *failed*, for coverage: the share of cases with a score is too low. It counts the cases that either file has.
+- *failed*, for coverage: the share of cases with a score is too low. It counts the cases that either file has. In a
+  slice, a share that is too low is *unclear* if it could be chance: see `_slice_coverage`.
 - If no case has a score on both sides, the check of all cases has *failed*, and that of a slice is a *warning*.
 
 A bar sets a limit for a value of B alone. The check has *failed* if B does not reach the bar. It is a *warning* if B's
-interval goes beyond the bar.
+interval goes beyond the bar, or if a single case gives no interval.
 
-Edited cases give a warning of their own. So does a judge with another model or prompt.
+Edited cases give a warning of their own. So do a judge with another model or prompt, a baseline with too few scores,
+and items that no label stands for.
 
 A gate can also write its checks as JUnit XML for a build server, and as Markdown for a pull request.
 """
@@ -35,13 +37,13 @@ from rag_zeval.decisions.sides import Side
 from rag_zeval.decisions.wording import ALPHA, DASH, coverage, edits, other_judge, print_line, shown, shown_p
 from rag_zeval.errors import InputError
 from rag_zeval.files import write_text
-from rag_zeval.statistics.bootstrap import BootstrapEstimate
+from rag_zeval.statistics.bootstrap import BootstrapEstimate, low_share_p
 from rag_zeval.statistics.discriminative_power import holm
 from rag_zeval.text import in_markdown, one_line
 
 POWER = 0.8  # chance that the number of cases that an unclear check names shows the drop
 ROUNDING = 1e-9  # means closer than this are the same
-COVERAGE = "coverage"
+COVERAGE, LABELS = "coverage", "labels"
 SUITE = "rag-zeval gate"
 XML = "<?xml version='1.0' encoding='utf-8'?>"
 
@@ -131,7 +133,7 @@ def _numbers(option: str, words: Sequence[str]) -> tuple[list[float], dict[str, 
     """Return the plain numbers, and those of METRIC=NUMBER by metric.
 
     Raises InputError, naming the option, for any other word, for NaN and infinities, and for two different numbers of
-    one metric.
+    one metric or of none.
     """
     alone: list[float] = []
     by_metric: dict[str, float] = {}
@@ -147,6 +149,8 @@ def _numbers(option: str, words: Sequence[str]) -> tuple[list[float], dict[str, 
             alone.append(value)
         elif by_metric.setdefault(metric, value) != value:
             raise InputError(f"{option} has two numbers for {metric}: remove one")
+    if len(set(alone)) > 1:
+        raise InputError(f"{option} has two numbers without a metric, {alone[0]:g} and {alone[1]:g}: remove one")
     return alone, by_metric
 
 
@@ -169,6 +173,11 @@ def decide(comparisons: Sequence[Comparison], limits: Limits) -> list[GateCheck]
         checks.append(GateCheck("every metric", "question set", "warning", said))
     for one in comparisons:
         checks.append(_coverage(one.metric, one.second, limits))
+        if one.first.share < limits.min_coverage - ROUNDING:
+            said = f"{coverage('A', one.first)}: B is compared with only these"
+            checks.append(GateCheck(one.metric, "coverage of A", "warning", said))
+        checks += _slice_coverage(one, limits)
+        checks += [GateCheck(one.metric, LABELS, "warning", said) for said in one.unlabelled]
         if said := other_judge(one):
             checks.append(GateCheck(one.metric, "judge", "warning", said))
         for at, difference in enumerate(_tested(one)):  # the first is of all cases; a slice may have the same name
@@ -177,12 +186,16 @@ def decide(comparisons: Sequence[Comparison], limits: Limits) -> list[GateCheck]
 
 
 def bar_checks(
-    side: Side, bars: Sequence[Bar], corrected: Mapping[str, tuple[BootstrapEstimate, int]], limits: Limits, alone: bool
+    side: Side,
+    bars: Sequence[Bar],
+    corrected: Mapping[str, tuple[BootstrapEstimate, int, str | None]],
+    limits: Limits,
+    alone: bool,
 ) -> list[GateCheck]:
     """Return a check for each bar, over all cases that the side has a score for.
 
-    corrected: means that are corrected by human labels, with the number of labels, by metric. alone: whether no other
-    side is compared. If so, coverage is checked here.
+    corrected: means that are corrected by human labels, by metric (see `corrected_means`). alone: whether no other side
+    is compared. If so, coverage and labels are checked here.
     """
     checks = []
     for bar in bars:
@@ -194,15 +207,19 @@ def bar_checks(
         if not scores:
             checks.append(GateCheck(bar.metric, name, "failed", "no case has a score"))
             continue
-        found, labels = corrected.get(bar.metric) or (estimate(scores, bar.metric), None)
+        found, labels, missing = corrected.get(bar.metric) or (estimate(scores, bar.metric), None, None)
+        if alone and missing:
+            checks.append(GateCheck(bar.metric, LABELS, "warning", f"labels of B: {missing}"))
         short = bar.value - found.value if bar.least else found.value - bar.value
         outcome: Outcome = "failed" if short > ROUNDING else "passed"
         said = f"{shown(found)}, " + (f"n = {len(scores)}" if labels is None else f"corrected by {labels} labels")
-        if outcome == "passed" and (found.low < bar.value if bar.least else found.high > bar.value):
+        if outcome == "passed" and (found.low is None or found.high is None):
+            outcome, said = "warning", f"{said}: a single case has no interval"
+        elif outcome == "passed" and (found.low < bar.value if bar.least else found.high > bar.value):
             outcome, said = "warning", f"{said}: the interval goes beyond the bar"
         of_b = Difference(ALL, labels or len(scores), None, found, None, None, 1.0, labels=labels)
         checks.append(GateCheck(bar.metric, name, outcome, said, of_b))
-    return list(dict.fromkeys(checks))  # two bars of a metric have the same coverage check
+    return list(dict.fromkeys(checks))  # two bars of a metric have the same checks of coverage and labels
 
 
 def strictly(checks: Sequence[GateCheck]) -> list[GateCheck]:
@@ -227,6 +244,27 @@ def in_order(checks: Sequence[GateCheck]) -> list[GateCheck]:
 def _coverage(metric: str, of: Coverage, limits: Limits) -> GateCheck:
     outcome: Outcome = "failed" if of.share < limits.min_coverage - ROUNDING else "passed"
     return GateCheck(metric, COVERAGE, outcome, f"{coverage('B', of)}, must be {limits.min_coverage:.1%}")
+
+
+def _slice_coverage(comparison: Comparison, limits: Limits) -> list[GateCheck]:
+    """Return a check for each slice in which B's coverage is below the limit.
+
+    It has *failed* if this is not chance: p <= ALPHA after Holm's correction over the slices. p is that of the exact
+    binomial test: the probability of so few scores if each case has one with the probability of the limit. A single
+    missing score of a small slice is therefore *unclear*.
+    """
+    slices = comparison.slice_coverage
+    p_values = holm([low_share_p(of.scored, of.cases, limits.min_coverage) for of in slices.values()])
+    checks = []
+    for (tag, of), p in zip(slices.items(), p_values, strict=True):
+        if of.share < limits.min_coverage - ROUNDING:
+            outcome: Outcome = "failed" if p <= ALPHA else "unclear"
+            said = f"{coverage('B', of)}, must be {limits.min_coverage:.1%}"
+            said += ", and this is not chance" if p <= ALPHA else ", which could be chance"
+            checks.append(
+                GateCheck(comparison.metric, f"{COVERAGE} of slice: {tag}", outcome, f"{said}: p {shown_p(p)}")
+            )
+    return checks
 
 
 def _evidence(comparison: Comparison, difference: Difference) -> float:

@@ -24,6 +24,8 @@ def shown(estimate: BootstrapEstimate | None, number: str = ".3f") -> str:
     """Format a value with its interval. number: the format of each number."""
     if estimate is None:
         return DASH
+    if estimate.low is None:
+        return f"{estimate.value:{number}}"
     return f"{estimate.value:{number}} [{estimate.low:{number}}, {estimate.high:{number}}]"
 
 
@@ -78,6 +80,7 @@ def notes(comparison: Comparison) -> list[str]:
         lines.append(
             f"B - A over all cases, if missing scores could be anything from 0 to 1: between {low:+.3f} and {high:+.3f}"
         )
+    lines += comparison.unlabelled
     if comparison.corrected and comparison.overall.p <= ALPHA < comparison.corrected[0].p:
         lines.append(
             "the judge sees a change that people's labels do not confirm: it may be the judge's taste, such as for "

@@ -5,6 +5,7 @@ draws at once from those multiplicities, so nothing is copied or sorted again fo
 instance are resampled together. So are the instances of a cluster, if a statistic has clusters.
 """
 
+import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -218,20 +219,23 @@ def mean_interval(groups: Sequence[Sequence[float]], seed: int = 0) -> tuple[flo
 
 @dataclass(frozen=True)
 class BootstrapEstimate:
-    """A value and its 95% interval."""
+    """A value and its 95% interval, whose ends are None if it has none: a single case shows no spread."""
 
     value: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
 
 
 def mean_estimates(values: Floats, draws: int, seed: int) -> list[BootstrapEstimate]:
     """Return the mean of each column of `values` (instances, columns), with its 95% percentile bootstrap interval.
 
-    There must be at least one instance. A draw takes an instance with all its columns. The result differs from
+    There must be at least one instance; one alone has no interval. A draw takes an instance with all its columns. The
+    result differs from
     `interval` only by the random numbers: here a draw is a list of instances, which is ten times as fast for thousands
     of them.
     """
+    if len(values) == 1:
+        return [BootstrapEstimate(float(value), None, None) for value in values[0]]
     random, rows, n = np.random.default_rng(seed), max(1, IN_CACHE // len(values)), len(values)
     columns = np.ascontiguousarray(values.T)
     means: list[Floats] = []
@@ -252,6 +256,18 @@ def share_interval(hits: int, n: int) -> tuple[float, float]:
 
     bounds = binomtest(hits, n).proportion_ci(method="wilson")
     return float(bounds.low), float(bounds.high)
+
+
+def low_share_p(hits: int, n: int, share: float) -> float:
+    """Return the one-sided p-value of so few hits among n outcomes, if each is a hit with the probability `share`.
+
+    It is the exact binomial test (Clopper and Pearson 1934, Biometrika 26, 404-413), without scipy.
+    """
+    if not 0 < share < 1:
+        return float(share == 0 or hits == n)
+    hit, miss = math.log(share), math.log1p(-share)
+    ways = (math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) for k in range(hits + 1))
+    return min(1.0, math.fsum(math.exp(way + k * hit + (n - k) * miss) for k, way in enumerate(ways)))
 
 
 def paired_interval(

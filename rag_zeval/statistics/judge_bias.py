@@ -131,8 +131,11 @@ def _estimate(
     values = np.array([feature(judged) for judged in answers], dtype=float)
     statistic = RankCorrelation(values, scores, supports if partial else None, prompts)
     everything = np.ones(len(answers), dtype=bool)
-    value, bounds = statistic.point(everything), interval(statistic, everything, draws, seed)
-    return None if np.isnan(value) or bounds is None else BootstrapEstimate(value, *bounds)
+    value = statistic.point(everything)
+    if np.isnan(value):
+        return None
+    bounds = interval(statistic, everything, draws, seed) if prompts.max() else None
+    return BootstrapEstimate(value, *(bounds or (None, None)))
 
 
 def _spoken(text: str) -> list[str]:

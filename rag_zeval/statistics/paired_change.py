@@ -17,7 +17,7 @@ def percentile_estimates(pairs: Floats, share: float, draws: int, seed: int) -> 
     """Return a percentile of each column of `pairs` (cases, 2), and the second percentile minus the first.
 
     share: 0.95 is the 95th percentile. The three values have 95% percentile bootstrap intervals, which resample whole
-    pairs. There must be at least one case.
+    pairs. There must be at least one case; one alone has no interval.
     """
 
     def found(values: Floats) -> Floats:
@@ -26,6 +26,8 @@ def percentile_estimates(pairs: Floats, share: float, draws: int, seed: int) -> 
         return np.column_stack([both, both[:, 1] - both[:, 0]])
 
     random, n = np.random.default_rng(seed), len(pairs)
+    if n == 1:
+        return [BootstrapEstimate(float(value), None, None) for value in found(pairs[None])[0]]
     drawn = np.concatenate([found(pairs[random.integers(n, size=(count, n))]) for count in _blocks(draws, 2 * n)])
     bounds = np.quantile(drawn, [0.025, 0.975], axis=0)
     return [BootstrapEstimate(*map(float, one)) for one in zip(found(pairs[None])[0], *bounds, strict=True)]

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from rag_zeval.audit.corrected_comparison import LabelledSheet, correct, corrected_means
-from rag_zeval.audit.sheet import Label, SheetPlan, draw, items_of
+from rag_zeval.audit.sheet import Label, draw, items_of, plan_of
 from rag_zeval.csv_files import sheet_rows, sheet_text
 from rag_zeval.decisions.comparison import compare_sides
-from rag_zeval.decisions.gate import Limits, decide, passed
+from rag_zeval.decisions.gate import Bar, Limits, bar_checks, decide, passed
 from rag_zeval.decisions.sides import Side
+from rag_zeval.decisions.wording import notes
 from rag_zeval.files import json_line
 from rag_zeval.results import Judged
 
@@ -45,7 +46,8 @@ def sheet(of: tuple[Side, dict[str, bool]], n: int, seed: int) -> LabelledSheet:
     items = [item for judged in one.judged["m"].values() for item in items_of(judged, "claim")]
     drawn = draw(items, n, seed)
     labels = {item.id: Label(float(truth[item.claim or ""]), "", "") for item, _ in drawn}
-    return LabelledSheet(Path(one.name), SheetPlan("m", "claim", {item.id: p for item, p in drawn}), labels)
+    plan = plan_of("m", "claim", drawn)
+    return LabelledSheet(Path(one.name), plan, plan.weigh(labels))
 
 
 def compared(first: Any, second: Any, seed: int, labels: int = 100) -> Any:
@@ -88,6 +90,26 @@ def test_the_gate_decides_on_the_corrected_scores() -> None:
     assert all("labels" in check.reason for check in checks if check.difference)
 
 
+def test_what_no_label_stands_for_is_said_and_warned_of() -> None:
+    """A person who cannot judge one slice of B leaves all of its rows empty."""
+    random = np.random.default_rng(3)
+    first, second = side("a", 0.7, plain, random), side("b", 0.7, plain, random)
+    sheets = [sheet(first, 100, 0), sheet(second, 100, 1)]
+    items = [item for judged in second[0].judged["m"].values() for item in items_of(judged, "claim")]
+    even = {item.id: label for item in items if item.slice == "even" and (label := sheets[1].labels.get(item.id))}
+    sheets[1] = replace(sheets[1], labels=sheets[1].plan.weigh(even))
+    sides = [first[0], second[0]]
+    [found] = correct([compare_sides(*sides, "m", draws=100)], sides, sheets)
+    odd = sum(item.slice == "odd" for item in items)
+    said = f"labels of B: {odd} of {len(items)} claims are in a score band and slice without any label. The figures"
+    assert [line.startswith(said) for line in notes(found)].count(True) == 1
+    [warned] = [check for check in decide([found], Limits()) if check.name == "labels"]
+    assert (warned.outcome, warned.reason.startswith(said)) == ("warning", True)
+    corrected = corrected_means(second[0], ["m"], sheets[1:], alone=True)
+    [labels, *_] = bar_checks(second[0], [Bar("m", 0.1, least=True)], corrected, Limits(), alone=True)[1:]
+    assert (labels.name, labels.outcome, labels.reason) == ("labels", "warning", warned.reason)
+
+
 def test_labels_of_one_side_or_of_another_file_are_refused() -> None:
     random = np.random.default_rng(2)
     first, second, other = (side(name, 0.7, plain, random) for name in "abc")
@@ -121,12 +143,14 @@ def test_a_sheet_is_of_the_version_that_it_was_drawn_from() -> None:
     [found] = correct(comparisons, sides, sheets)
     first, second = found.corrected[0].first, found.corrected[0].second
     assert first and second and first.value > 0.95 and abs(second.value - 0.5) < 0.1
-    assert corrected_means(sides[1], ["m"], sheets) == {"m": (second, 60)}
+    assert corrected_means(sides[1], ["m"], sheets) == {"m": (second, 60, None)}
     for alone, other in ((old, "new"), (new, "old")):
         with pytest.raises(Exception, match=f"nothing of its errors on {other}"):
             correct(comparisons, sides, [alone])
     unchanged = {id_: label for id_, label in old.labels.items() if id_ in new.labels}
-    kept = LabelledSheet(Path("kept"), SheetPlan("m", "claim", dict.fromkeys(unchanged, 0.5)), unchanged)
+    halves, strata = dict.fromkeys(unchanged, 0.5), dict.fromkeys(unchanged, "d")
+    rows = replace(old.plan, probabilities=halves, strata=strata, kept=True)
+    kept = LabelledSheet(Path("kept"), rows, rows.weigh(unchanged))
     [by_kept] = correct(comparisons, sides, [old, kept])  # `reuse-labels` finds these for the new version
     assert by_kept.corrected
 
@@ -154,6 +178,8 @@ def test_the_commands_take_the_sheets_of_both_files(run: Any, result_row: Any, t
     assert "corrected by 60 labels" in (tmp_path / "gate.xml").read_text()
     assert "| 60 labels |" in (tmp_path / "gate.md").read_text()
     assert run("compare", "old", "new", "--labels", "old.csv").returncode == 2
+    other = run("gate", "new", "--min", "m=0.6", "--labels", "old.csv")
+    assert other.returncode == 2 and "--labels old.csv: was not drawn from new" in other.stderr
     first = run("gate", "new", "--min", "m=0.6", "--labels", "new.csv", "--summary", "first.md")
     assert first.returncode == 0 and re.search(r"m, at least 0.6: \S+ \S+ \S+ corrected by 30 labels\n", first.stdout)
     assert "| 30 labels |" in (tmp_path / "first.md").read_text()

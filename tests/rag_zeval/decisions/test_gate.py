@@ -206,6 +206,39 @@ def test_missing_scores_fail_by_coverage_and_never_as_scores_of_zero(side: Any) 
     assert outcomes(before, side(dict.fromkeys(scored)), Limits(min_coverage=0))["all"] == "failed"
 
 
+def test_a_slice_without_scores_fails_and_one_missing_score_of_a_small_slice_could_be_chance(side: Any) -> None:
+    scored = {f"{'search' if at < 12 else 'api'}:{at}": 1.0 for at in range(300)}
+
+    def of_slices(missing: int, limits: Limits = Limits()) -> dict[str, str]:  # noqa: B008 (frozen)
+        found = outcomes(side(scored), side(scored | dict.fromkeys([*scored][:missing])), limits)
+        assert found["coverage"] == "passed" or limits != Limits()
+        return {name: one for name, one in found.items() if name.startswith("coverage of slice")}
+
+    assert of_slices(0) == {}
+    assert of_slices(1) == {"coverage of slice: search": "unclear"}
+    assert of_slices(11) == {"coverage of slice: search": "failed"}
+    assert of_slices(1, Limits(min_coverage=1.0)) == {"coverage of slice: search": "failed"}
+    assert of_slices(11, Limits(min_coverage=0.0)) == {}
+
+
+def test_a_baseline_with_few_scores_is_warned_of(side: Any) -> None:
+    scored = {str(at): 1.0 for at in range(100)}
+    few = side({case: score if int(case) < 10 else None for case, score in scored.items()})
+    assert outcomes(few, side(scored))["coverage of A"] == "warning"
+    assert "coverage of A" not in outcomes(side(scored), few)
+
+
+def test_one_case_has_no_interval(side: Any, run: Any, write_results: Any) -> None:
+    for metric in ("m", "latency_p95"):
+        found = compare_sides(side({"1": 0.7}, metric), side({"1": 0.2}, metric), metric)
+        for one in (found.overall.first, found.overall.second, found.overall.change):
+            assert one is not None and one.low is one.high is None
+    write_results("one.jsonl", {"1": 0.7})
+    bar = run("gate", "one.jsonl", "--min", "m=0.5")
+    assert "warning  m, at least 0.5: 0.700, n = 1: a single case has no interval" in bar.stdout
+    assert run("compare", "one.jsonl", "one.jsonl", "--html", "one.html").returncode == 0
+
+
 def test_however_many_slices_there_are_a_clear_drop_fails(side: Any) -> None:
     """With 1,000 random signs alone no p could be below what Holm asks of 121 checks."""
     before = {f"{at % 120}:{at}": 1.0 for at in range(360)}
@@ -271,6 +304,7 @@ def test_foreign_names_stay_text_in_the_files(side: Any, tmp_path: Path) -> None
         (["--slice-max-drop", "m=-2"], "--slice-max-drop is -2.0"),
         (["--min", "0.9"], "--min is 0.9, must be METRIC=NUMBER"),
         (["--max", "m=1", "--max", "m=2"], "--max has two numbers for m"),
+        (["--max-drop", "0.01", "--max-drop", "0.5"], "--max-drop has two numbers without a metric, 0.01 and 0.5"),
         (["--min", "m=nan"], "--min is m=nan, must be a finite number"),
         (["--metric", "m", "--max-drop", "n=1"], "--max-drop: n is not compared: name it with --metric, or one of: m"),
         (["--metric", "m", "--slice-max-drop", "mm=0"], "--slice-max-drop: mm is not compared"),

@@ -18,6 +18,7 @@ from rag_zeval.statistics.bootstrap import (
     Ratio,
     drawn,
     interval,
+    low_share_p,
     mean,
     mean_estimates,
     mean_interval,
@@ -134,3 +135,11 @@ def test_the_interval_of_a_mean_draws_groups_whole(decimals: int | None) -> None
 def test_the_interval_of_a_mean_repeats_and_has_no_width_where_values_are_equal() -> None:
     assert mean_interval([[1.0, 0.0], [0.5]]) == mean_interval([[1.0, 0.0], [0.5]])
     assert mean_interval([[0.25], [0.25, 0.25]]) == pytest.approx((0.25, 0.25))
+
+
+@given(st.integers(0, 60), st.integers(0, 60), st.sampled_from([0.0, 0.2, 0.5, 0.95, 1.0]))
+def test_the_p_of_a_low_share_is_the_exact_binomial_one(hits: int, more: int, share: float) -> None:
+    if hits + more:
+        expected = stats.binomtest(hits, hits + more, share, alternative="less").pvalue
+        assert low_share_p(hits, hits + more, share) == pytest.approx(expected, abs=1e-12)
+    assert low_share_p(95_000, 100_000, 0.95) == pytest.approx(stats.binom.cdf(95_000, 100_000, 0.95), rel=1e-6)
