@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from rag_zeval.results import Judged
-from rag_zeval.scoring.summary import columns_of
+from rag_zeval.scoring.summary import logged_numbers
 
 
 def log_results(judged: Sequence[Judged]) -> None:
@@ -16,9 +16,7 @@ def log_results(judged: Sequence[Judged]) -> None:
     """
     import mlflow
 
-    for column in columns_of(judged):
-        values = {"mean": column.mean, "low": column.ci and column.ci[0], "high": column.ci and column.ci[1]}
-        for name, value in {**values, "coverage": column.coverage}.items():
-            if value is not None:
-                mlflow.log_metric(re.sub(r"[^\w/. -]", ".", f"{column.metric}/{column.system}/{name}"), value)
+    for name, value in logged_numbers(judged).items():
+        if value is not None:
+            mlflow.log_metric(re.sub(r"[^\w/. -]", ".", name), value)
     mlflow.log_dict({"answers": [asdict(one) for one in judged]}, "answers.json")

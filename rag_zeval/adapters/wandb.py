@@ -6,7 +6,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from rag_zeval.results import Judged
-from rag_zeval.scoring.summary import columns_of
+from rag_zeval.scoring.summary import logged_numbers
 
 
 def log_results(judged: Sequence[Judged], run: Any) -> None:
@@ -16,10 +16,8 @@ def log_results(judged: Sequence[Judged], run: Any) -> None:
     """
     import wandb
 
-    for column in columns_of(judged):
-        values = {"mean": column.mean, "low": column.ci and column.ci[0], "high": column.ci and column.ci[1]}
-        for name, value in {**values, "coverage": column.coverage}.items():
-            run.summary[f"{column.metric}/{column.system}/{name}"] = value
+    for name, value in logged_numbers(judged).items():
+        run.summary[name] = value
     # as JSON, because W&B refuses a column of objects whose fields differ
     rows = [{**asdict(one), "claims": json.dumps(one.claims), "golden": json.dumps(one.golden)} for one in judged]
     columns: list[Any] = [field.name for field in fields(Judged)]

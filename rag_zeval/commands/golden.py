@@ -143,11 +143,11 @@ def failures(
     ],
     correct: Annotated[
         str | None,
-        typer.Option(help="The metric that says whether an answer is correct. Default: ...@truth or is_correct."),
+        typer.Option(help="The metric that says whether an answer is correct. Default: as in `dashboard`."),
     ] = None,
     supported: Annotated[
         str | None,
-        typer.Option(help="The metric that says whether an answer is supported. Default: ...@contexts or rag_zeval."),
+        typer.Option(help="The metric that says whether an answer is supported. Default: as in `dashboard`."),
     ] = None,
     threshold: Annotated[
         float, typer.Option(help="The minimum score, 0 to 1, that counts as correct, or as supported.")

@@ -4,8 +4,7 @@ A version's values are over all of its own cases. Whether it is better or worse 
 the cases of both, as in `compare`. A missing value is shown as missing with the reason in a note, never as 0.
 """
 
-import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,6 +16,7 @@ from rag_zeval.decisions.sides import Side, file_and_system, paired, read_side
 from rag_zeval.decisions.wording import ALPHA, print_line
 from rag_zeval.errors import InputError
 from rag_zeval.golden.golden_rows import by_slice
+from rag_zeval.golden.kinds import CORRECTNESS, FAITHFULNESS, RELEVANCE, metric_of
 from rag_zeval.golden.release_measures import with_measures
 from rag_zeval.progress import Progress
 from rag_zeval.results import Judged
@@ -24,18 +24,16 @@ from rag_zeval.statistics.bootstrap import BootstrapEstimate
 from rag_zeval.terminal_tables import print_table
 from rag_zeval.text import one_line
 
-# Column heads, each with patterns for the names of the metrics and measures that the column may show, best first.
-COLUMNS: Mapping[str, Sequence[str]] = {
-    "recall@5": ("recall@5",),
-    "faithfulness": (
-        "rag_zeval(@contexts)?", ".*(faithful|grounded)[^@]*(@contexts)?", "(?!.*relevan).+@contexts",
-    ),
-    "relevance": ("(?![^@]*context)[^@]*relevan.*", "ccrs_qr"),
-    "correctness": ("rag_zeval@truth", ".*correct.*", ".+@truth"),
-    "p95 latency (s)": ("latency_p95",),
-    "cost of 1,000 ($)": ("cost_per_1000",),
-}  # fmt: skip
-MEASURED = [head for head, patterns in COLUMNS.items() if len(patterns) == 1]  # always show the same measure
+# Column heads, each with the measure that the column always shows, or with patterns for its metric (see `metric_of`).
+COLUMNS: Mapping[str, str | Sequence[str]] = {
+    "recall@5": "recall@5",
+    "faithfulness": FAITHFULNESS,
+    "relevance": RELEVANCE,
+    "correctness": CORRECTNESS,
+    "p95 latency (s)": "latency_p95",
+    "cost of 1,000 ($)": "cost_per_1000",
+}
+MEASURED = [head for head, shown in COLUMNS.items() if isinstance(shown, str)]
 
 
 @dataclass(frozen=True)
@@ -106,8 +104,10 @@ def build_dashboard(specs: Sequence[str], metrics: Sequence[str] = ()) -> Dashbo
     if len(set(specs)) < len(specs):
         raise InputError("dashboard: the same result file is given twice; remove one")
     sides, versions = [read_side(spec) for spec in specs], _versions(specs)
+    names = [name for side in sides for name in side.judged]
     columns = [Column(name, name) for name in dict.fromkeys(metrics)] or [
-        Column(head, _metric(sides, patterns)) for head, patterns in COLUMNS.items()
+        Column(head, shown if isinstance(shown, str) else metric_of(shown, names) or "")
+        for head, shown in COLUMNS.items()
     ]
     notes, kept = [], []
     for column in columns:
@@ -170,19 +170,6 @@ def _versions(specs: Sequence[str]) -> list[str]:
     named = [file_and_system(spec) for spec in specs]
     short = [path.name.partition(".")[0] + (f"#{system}" if system else "") for path, system in named]
     return short if len(set(short)) == len(short) and all(short) else [*specs]
-
-
-def _metric(sides: Sequence[Side], patterns: Sequence[str]) -> str:
-    """Return the metric that most sides have, among those that match the first pattern with any match.
-
-    Metrics for which lower is better are not chosen: a reader takes a high value of these columns for a good one.
-    """
-    there = [name for side in sides for name in side.judged if not less_is_better(name)]
-    for pattern in patterns:
-        counts = Counter(name for name in there if re.fullmatch(pattern, name))
-        if counts:
-            return counts.most_common(1)[0][0]
-    return patterns[0] if len(patterns) == 1 else ""
 
 
 def _moved(

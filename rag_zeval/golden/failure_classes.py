@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from rag_zeval.cases.case import Case
 from rag_zeval.errors import InputError
 from rag_zeval.golden.golden_rows import by_slice
+from rag_zeval.golden.kinds import CORRECTNESS, FAITHFULNESS, metric_of
 from rag_zeval.results import Judged
 from rag_zeval.scorers.registry import lower_is_better
 
@@ -68,29 +69,27 @@ class Share:
     interval: tuple[float, float] | None
 
 
-def tells_support(metric: str) -> bool:
-    """Whether the name of a metric means that it scores support by the retrieved contexts."""
-    return metric.endswith("@contexts") or metric == "rag_zeval"
-
-
 def choose_metrics(judged: Sequence[Judged], correct: str | None, supported: str | None, threshold: float) -> Metrics:
     """Choose the metrics that decide the classes.
 
-    correct: by default the first metric that ends in @truth or is "is_correct". supported: by default the first metric
-    that ends in @contexts or is "rag_zeval". Raises InputError if the results do not have such a metric, and for a
-    metric for which lower is better.
+    correct, supported: by default the metric of correctness and of faithfulness, as the dashboard chooses them (see
+    `golden.kinds`). Raises InputError if the results do not have such a metric, and for a metric for which lower is
+    better.
     """
     there = list(dict.fromkeys(one.metric for one in judged))
-    right = [name for name in there if name.endswith("@truth") or name == "is_correct"]
-    held = [name for name in there if tells_support(name)]
-    for option, name, defaults in (("--correct", correct, right), ("--supported", supported, held)):
-        if name not in there and (name is not None or not defaults):
+    found = []
+    for option, name, kind in (("--correct", correct, CORRECTNESS), ("--supported", supported, FAITHFULNESS)):
+        chosen = name or metric_of(kind, there)
+        if chosen is None or chosen not in there:
             raise InputError(
                 f"{option}: the results have no metric {name or 'of this kind'}; they have {', '.join(there)}"
             )
-        if name is not None and lower_is_better(name):
-            raise InputError(f"{option}: the lower {name} is, the better: name a metric that is high for a good answer")
-    return Metrics(correct or right[0], supported or held[0], threshold)
+        if lower_is_better(chosen):
+            raise InputError(
+                f"{option}: the lower {chosen} is, the better: name a metric that is high for a good answer"
+            )
+        found.append(chosen)
+    return Metrics(*found, threshold)
 
 
 def classify(judged: Sequence[Judged], cases: Sequence[Case], metrics: Metrics, k: int | None) -> list[Classified]:

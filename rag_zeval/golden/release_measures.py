@@ -14,7 +14,7 @@ from dataclasses import replace
 from rag_zeval.decisions.amounts import AMOUNTS
 from rag_zeval.decisions.sides import Side
 from rag_zeval.errors import InputError
-from rag_zeval.golden.failure_classes import tells_support
+from rag_zeval.golden.kinds import FAITHFULNESS, metric_of
 from rag_zeval.golden.retrieval import HIT_RATE, Ranking, values
 from rag_zeval.results import Judged
 
@@ -66,12 +66,12 @@ def _measured(side: Side, name: str) -> dict[str, Judged]:
 
 
 def _judged(side: Side, kind: str) -> Mapping[str, Judged]:
-    """Return an answer of each case. For JOINT it has its score by the first metric that `tells_support`."""
+    """Return an answer of each case. For JOINT it has its score by the metric of FAITHFULNESS."""
     if kind != JOINT:
         return side.cases
-    metric = next((name for name in side.judged if tells_support(name)), None)
+    metric = metric_of(FAITHFULNESS, side.judged)
     if metric is None:
-        raise InputError(f"{side.name}: {JOINT} needs a metric whose name ends in @contexts, or rag_zeval")
+        raise InputError(f"{side.name}: {JOINT} needs a metric of faithfulness, such as rag_zeval@contexts")
     return side.judged[metric]
 
 

@@ -118,12 +118,21 @@ def _goodness(metric: str, score: float) -> float:
     return -score if lower_is_better(metric) else score
 
 
-def columns_of(judged: Iterable[Judged]) -> list[Column]:
-    """Return a column for each metric and system of answers whose scores are means over trials."""
+def logged_numbers(judged: Iterable[Judged]) -> dict[str, float | None]:
+    """Return mean, interval and coverage of each metric and system, by names such as `METRIC/SYSTEM/mean`, for a log.
+
+    judged: answers whose scores are means over trials. A missing mean or interval is None.
+    """
     whole: dict[tuple[str, str], list[Answer]] = defaultdict(list)
     for one in judged:
         whole[one.metric, one.system].append((one.case, 0, one.score))
-    return [_column(*place, None, answers) for place, answers in whole.items()]
+    numbers: dict[str, float | None] = {}
+    for place, answers in whole.items():
+        column = _column(*place, None, answers)
+        low, high = column.ci or (None, None)
+        values = {"mean": column.mean, "low": low, "high": high, "coverage": column.coverage}
+        numbers |= {"/".join((*place, name)): value for name, value in values.items()}
+    return numbers
 
 
 def _counts(statuses: Mapping[str, int]) -> dict[str, int]:

@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_zeval.cases.case import Case
+from rag_zeval.decisions.sides import Side
 from rag_zeval.files import Row, json_line, read_jsonl
-from rag_zeval.golden.failure_classes import CLASSES, NOT_KNOWN, Metrics, classify, shares
+from rag_zeval.golden.failure_classes import CLASSES, NOT_KNOWN, Metrics, choose_metrics, classify, shares
+from rag_zeval.golden.release_measures import with_measures
 from rag_zeval.results import Judged
 from rag_zeval.statistics.bootstrap import share_interval
 
@@ -125,6 +127,26 @@ def test_the_command_counts_shows_and_writes(run: Any, result_row: Any, tmp_path
     assert written[3]["gold_rank"] == 2 and written[0]["question"] == rows[0]["question"]
     assert "wrong, in the prompt: 10 of 11" in run("failures", *files).stdout  # all of them stood in the prompt
     assert "right and supported: 10 of 12" in run("failures", *files, "--correct", "rag_zeval@contexts").stdout
+
+
+@pytest.mark.parametrize(
+    ("there", "chosen"),
+    [
+        (["bleu@truth", "f1@contexts", "rag_zeval@truth", "rag_zeval@contexts"], "rag_zeval@truth rag_zeval@contexts"),
+        (["bleu@truth", "is_correct", "rouge_l@contexts", "trulens_groundedness"], "is_correct trulens_groundedness"),
+        (["ragchecker_hallucination@truth", "bleu@truth", "rag_zeval"], "bleu@truth rag_zeval"),
+        (["ragchecker_hallucination@contexts", "ragas_faithfulness@contexts", "is_correct"],
+         "is_correct ragas_faithfulness@contexts"),
+    ],
+)  # fmt: skip
+def test_every_command_chooses_the_same_metrics(there: list[str], chosen: str) -> None:
+    rows = [judged("1", name, 1.0) for name in there]
+    found = choose_metrics(rows, None, None, 0.5)
+    side = Side("x", {name: {"1": one} for name, one in zip(there, rows, strict=True)})
+    gold = replace(rows[0], gold_chunk_ids=("a",), retrieved=("a",))
+    side = replace(side, judged={name: {"1": replace(gold, metric=name, judge=name)} for name in side.judged})
+    [joint] = with_measures(side, ["retrieved_and_supported@1"]).judged["retrieved_and_supported@1"].values()
+    assert f"{found.correct} {joint.judge}" == f"{found.correct} {found.supported}" == chosen
 
 
 BOTH, ONE = ("is_correct", "rag_zeval"), ("rag_zeval@truth",)
