@@ -6,7 +6,7 @@ has eight requests or rows at a time. The endpoint waits 50 ms before each reply
 
 It prints three tables: with a sound endpoint, with 5% of the replies broken, and with a kill after half of the calls
 and a second start. Finished runs are kept in OUT_DIR. Run the same command again to resume; delete the folder to
-measure again.
+measure again. A run of other answers, of another version of a package or of another endpoint is refused.
 """
 
 import sys
@@ -18,10 +18,11 @@ import typer
 
 from experiments.peers.runs import BROKEN, PACKAGES, Package, Scores, run, seconds_to_import
 from experiments.timing.call_costs import examples
-from rag_zeval.files import write_json
+from rag_zeval.errors import InputError
+from rag_zeval.files import file_sha256, write_json
 from rag_zeval.rows import RowWriter
 from rag_zeval.streams import exit_status, run_command
-from rag_zeval.text import one_line
+from rag_zeval.text import content_hash, one_line
 
 ANSWERS = 200
 SAME = 1e-6
@@ -45,11 +46,22 @@ def answers(n: int) -> list[dict[str, Any]]:
 
 
 def measure(packages: Sequence[Package], rows: Path, out: Path, done: RowWriter) -> None:
-    """Run each package in each kind of run that has no row yet, and add the rows to `done`."""
+    """Run each package in each kind of run that has no row yet, and add the rows to `done`.
+
+    Raises InputError for a row of other answers, of another version of the package, or of another endpoint.
+    """
+    here = Path(__file__).parent
+    endpoint = [file_sha256(here / name) for name in ("endpoint.py", "word_judge.py", "runs.py")]
     for package in packages:
+        made_of = content_hash(file_sha256(rows), endpoint, package.made_of)
         for kind in (SOUND, FAULTY, KILLED, *[TWICE] * package.keeps):
             id_ = f"{package.name} {kind}"
             if id_ in done.done:
+                if done.done[id_].get("made_of") != made_of:
+                    raise InputError(
+                        f"{done.path}: row {id_!r} is of other answers, another version or another endpoint: delete "
+                        f"{out}, or choose another --out-dir"
+                    )
                 continue
             print(f"{id_} ...", file=sys.stderr, flush=True)
             outcome = run(
@@ -61,7 +73,7 @@ def measure(packages: Sequence[Package], rows: Path, out: Path, done: RowWriter)
                 times=2 if kind == TWICE else 1,
             )
             imports = {"import_seconds": seconds_to_import(package)} if kind == SOUND else {}
-            done.append({**outcome.row(id_), **imports})
+            done.append({**outcome.row(id_), **imports, "made_of": made_of})
 
 
 def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

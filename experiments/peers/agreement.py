@@ -6,7 +6,8 @@ reference and the only retrieved context. The first table compares the differenc
 minus first): Kendall's tau-b with a 95% bootstrap interval over pairs. The second lists why one score is missing, or
 both.
 
-Rows are kept in OUT_DIR. Run the same command again to resume; delete the folder to measure again.
+Rows are kept in OUT_DIR, in files whose names change with the data, the scorer, the package and the word rule. Run the
+same command again to resume; delete the folder to measure again.
 """
 
 import os
@@ -31,6 +32,7 @@ from eval_benchmarks.originals.scorer import OriginalScorer
 from experiments.peers.__main__ import SAME, markdown
 from experiments.peers.endpoint import CountingJudge
 from rag_zeval.errors import InputError
+from rag_zeval.files import file_sha256
 from rag_zeval.models.embeddings import OpenAIEmbedder
 from rag_zeval.models.openai_api import OpenAIBackend
 from rag_zeval.progress import Progress
@@ -39,9 +41,10 @@ from rag_zeval.scorers.score import Score, Scored, Scorer
 from rag_zeval.scoring.opening import Asking, Models, open_scorer
 from rag_zeval.statistics.bootstrap import DRAWS, Correlation, interval
 from rag_zeval.streams import exit_status, run_command
-from rag_zeval.text import with_interval
+from rag_zeval.text import content_hash, with_interval
 
 MEASURES = [name.removeprefix(PREFIX) for name in ORIGINALS if "citation" not in name]  # these answers cite nothing
+RULE = Path(__file__).with_name("word_judge.py")
 TIMEOUT = 120.0  # seconds that an original package may take for an answer
 ByExample = Mapping[str, Scored]
 
@@ -54,8 +57,10 @@ def both(name: str, benchmark: RagcheckerMeta, judge: CountingJudge, out: Path) 
 
     def scored(scorer: Scorer) -> ByExample:
         job = ScoringJob(benchmark, scorer, "word judge")
+        made_of = content_hash(scorer.identity.replace(judge.url, ""), benchmark.data_hash, file_sha256(RULE))
+        file = f"{scorer.name.replace(':', '-')}-{made_of[:8]}.jsonl"  # job.file has the port
         with Progress(Console(stderr=True)) as progress:
-            return score(job, out / f"{scorer.name.replace(':', '-')}.jsonl", progress)  # job.file has the port
+            return score(job, out / file, progress)
 
     return scored(ours), scored(theirs)
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,10 +17,12 @@ import psutil
 from eval_benchmarks.originals.packages import ROOT
 from experiments.peers.endpoint import CountingJudge
 from rag_zeval.errors import InputError
+from rag_zeval.files import file_sha256
 from rag_zeval.results import read_judged
 from rag_zeval.stages.processes import last_line, started
 
 BROKEN = 0.05  # share of replies that fail on the faulty endpoint
+SOURCES = ROOT / "rag_zeval"
 LOOK_SECONDS = 0.02  # interval of polling a process
 LIMIT_SECONDS = 1_800.0  # time limit of a run
 IMPORTS = 3  # number of timed imports; the fastest counts
@@ -50,8 +53,21 @@ class Package:
             judge = ["--model", f"openai:judge@{url}", "--concurrency", "8"]
             options = ["--against", "contexts", "--out", RESULTS]
             return [str(self.python), "-m", "rag_zeval", "evaluate", str(rows), *judge, *options]
-        script = Path(__file__).parent / "packages" / f"batch_{self.name.lower().replace('-', '_')}.py"
-        return [str(self.python), str(script), str(rows), url, SCORES]
+        return [str(self.python), str(self._script), str(rows), url, SCORES]
+
+    @property
+    def _script(self) -> Path:
+        return Path(__file__).parent / "packages" / f"batch_{self.name.lower().replace('-', '_')}.py"
+
+    @property
+    def made_of(self) -> list[str]:
+        """Hashes of what a run depends on besides rows and endpoint: our sources, or lock file and script."""
+        if self.environment is None:
+            files = sorted(path for path in SOURCES.rglob("*") if path.suffix in (".py", ".txt"))
+        else:
+            lock = ROOT / "requirements" / "parity" / f"{self.environment.removeprefix(parity(''))}.txt"
+            files = [lock, self._script]
+        return [file_sha256(path) for path in files]
 
     def scores(self, folder: Path) -> Scores:
         """Read the scores that a run has written, by row id; empty if it wrote none."""
@@ -103,12 +119,13 @@ class Outcome:
 def run(
     package: Package, rows: Path, folder: Path, broken: float = 0.0, kill_after: int | None = None, times: int = 1
 ) -> Outcome:
-    """Run a package on the rows `times` times.
+    """Run a package on the rows `times` times, in an empty folder: what an interrupted run left there was paid before.
 
     kill_after: before that, start it once more and kill it after this many calls. Raises InputError for a prompt that
     the judge does not know.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     judge = CountingJudge(broken)
     command, begun, used = package.command(rows, judge.url), time.perf_counter(), []
     try:

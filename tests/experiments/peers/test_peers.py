@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from experiments.peers.__main__ import FAULTY, KILLED, SOUND, TWICE, answers, tables
+from experiments.peers.__main__ import FAULTY, KILLED, SOUND, TWICE, answers, measure, tables
 from experiments.peers.agreement import compare
 from experiments.peers.endpoint import BREAKAGES, CountingJudge, breakage
 from experiments.peers.runs import PACKAGES, SCORES, Package, run
@@ -16,6 +16,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.judge.example import Example
 from rag_zeval.models.openai_api import OpenAIBackend
 from rag_zeval.results import SPENT
+from rag_zeval.rows import RowWriter
 from rag_zeval.scorers.registry import MEASURES
 from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.scoring.opening import Asking, Models, open_scorer
@@ -36,6 +37,10 @@ class FakePackage(Package):
     """A package that asks one row after the other and writes its scores at the end."""
 
     python = Path(sys.executable)
+
+    @property
+    def made_of(self) -> list[str]:
+        return [self.environment or ""]
 
     def command(self, rows: Path, url: str) -> list[str]:
         return [sys.executable, "-c", SCRIPT, str(rows), url, SCORES]
@@ -62,8 +67,23 @@ def test_a_killed_run_is_started_again_and_what_it_pays_twice_is_counted(tmp_pat
 
 
 def test_a_run_that_fails_has_no_scores_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / SCORES).write_text('{"0": 1.0}')  # of a run that was interrupted
     failed = run(FAKE, rows_file(tmp_path, *map(ASKED.format, range(3))), tmp_path / "run", broken=1.0)
     assert failed.scores == {} and "HTTPError" in failed.ended
+
+
+def test_a_run_of_other_answers_or_of_another_version_is_not_taken_for_this_one(tmp_path: Path) -> None:
+    rows, version = rows_file(tmp_path, ASKED.format(1)), FakePackage("Fake", "length", "import json", "fake")
+    with RowWriter(tmp_path / "runs.jsonl") as done:
+        measure([version], rows, tmp_path, done)
+        assert len(done.done) == 3
+        measure([version], rows, tmp_path, done)  # nothing is left to do
+        newer = FakePackage("Fake", "length", "import json", "newer")
+        with pytest.raises(InputError, match=r"row 'Fake sound' is of other answers, another version"):
+            measure([newer], rows, tmp_path, done)
+        with pytest.raises(InputError, match="is of other answers"):
+            measure([version], rows_file(tmp_path, ASKED.format(2)), tmp_path, done)
 
 
 def test_an_unknown_prompt_ends_the_study(tmp_path: Path) -> None:
