@@ -230,15 +230,15 @@ class SystemMean:
 class SystemPair:
     """The difference between two systems.
 
-    change: mean of `second` minus mean of `first`, over the n cases that both have a score for; None if n is 0.
-    p_holm: two-sided p-value of the paired randomisation test, after Holm's correction over all pairs.
+    change: mean of `second` minus mean of `first`, over the n cases that both have a score for. p_holm: two-sided
+    p-value of the paired randomisation test, after Holm's correction over all pairs. Both are None if n is 0.
     """
 
     first: str
     second: str
     n: int
     change: BootstrapEstimate | None
-    p_holm: float
+    p_holm: float | None
 
 
 @dataclass(frozen=True)

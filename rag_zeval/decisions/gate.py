@@ -213,9 +213,10 @@ def bar_checks(
         short = bar.value - found.value if bar.least else found.value - bar.value
         outcome: Outcome = "failed" if short > ROUNDING else "passed"
         said = f"{shown(found)}, " + (f"n = {len(scores)}" if labels is None else f"corrected by {labels} labels")
-        if outcome == "passed" and (found.low is None or found.high is None):
+        end = found.low if bar.least else found.high
+        if outcome == "passed" and end is None:
             outcome, said = "warning", f"{said}: a single case has no interval"
-        elif outcome == "passed" and (found.low < bar.value if bar.least else found.high > bar.value):
+        elif outcome == "passed" and end is not None and (end < bar.value if bar.least else end > bar.value):
             outcome, said = "warning", f"{said}: the interval goes beyond the bar"
         of_b = Difference(ALL, labels or len(scores), None, found, None, None, 1.0, labels=labels)
         checks.append(GateCheck(bar.metric, name, outcome, said, of_b))

@@ -77,8 +77,8 @@ def choose_metrics(judged: Sequence[Judged], correct: str | None, supported: str
     better.
     """
     there = list(dict.fromkeys(one.metric for one in judged))
-    found = []
-    for option, name, kind in (("--correct", correct, CORRECTNESS), ("--supported", supported, FAITHFULNESS)):
+
+    def choose(option: str, name: str | None, kind: Sequence[str]) -> str:
         chosen = name or metric_of(kind, there)
         if chosen is None or chosen not in there:
             raise InputError(
@@ -88,8 +88,9 @@ def choose_metrics(judged: Sequence[Judged], correct: str | None, supported: str
             raise InputError(
                 f"{option}: the lower {chosen} is, the better: name a metric that is high for a good answer"
             )
-        found.append(chosen)
-    return Metrics(*found, threshold)
+        return chosen
+
+    return Metrics(choose("--correct", correct, CORRECTNESS), choose("--supported", supported, FAITHFULNESS), threshold)
 
 
 def classify(judged: Sequence[Judged], cases: Sequence[Case], metrics: Metrics, k: int | None) -> list[Classified]:

@@ -24,14 +24,14 @@ ROUNDING = 1e-12  # share of the sum of absolute differences; sums that differ b
 class Pair:
     """Two systems: mean of `first` minus mean of `second` over the questions that both have a score for, and Holm's p.
 
-    Without such a question, the difference is 0 and p is 1.
+    Without such a question, both are None: the pair is not told apart.
     """
 
     first: str
     second: str
     questions: int
-    difference: float
-    p: float
+    difference: float | None
+    p: float | None
 
 
 def discriminative_power(systems: Mapping[str, Scores], alpha: float = 0.05, seed: int = 0) -> tuple[float, list[Pair]]:
@@ -50,10 +50,10 @@ def discriminative_power(systems: Mapping[str, Scores], alpha: float = 0.05, see
     differences = [difference[~np.isnan(difference)] for difference in whole]
     adjusted = holm([randomisation_p(difference, resamples, seed) for difference in differences])
     pairs = [
-        Pair(first, second, len(d), float(d.mean()) if len(d) else 0.0, p)
+        Pair(first, second, len(d), *((float(d.mean()), p) if len(d) else (None, None)))
         for (first, second), d, p in zip(names, differences, adjusted, strict=True)
     ]
-    return sum(pair.p <= alpha for pair in pairs) / len(pairs), pairs
+    return sum(pair.p is not None and pair.p <= alpha for pair in pairs) / len(pairs), pairs
 
 
 def randomisation_p(difference: Floats, resamples: int, seed: int) -> float:

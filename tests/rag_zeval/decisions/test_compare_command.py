@@ -142,6 +142,11 @@ def test_three_files_are_compared_by_twos(run: Any, write_results: Any, tmp_path
     assert [pair.n for pair in found.pairs] == [30, 30, 30] and found.pairs[2].p_holm == 1
     [metric] = read_json(tmp_path / "out.json")["metrics"]
     assert metric["power"] == found.power and len(metric["pairs"]) == 3
+    write_results("d.jsonl", {"no a": 1.0})  # shares no score with the others
+    apart = run("compare", "a.jsonl", "d.jsonl", "b.jsonl", "--out", "apart.json")
+    assert re.search(r"a.jsonl +│ d.jsonl +│ 0 +│ – +│ – ", apart.stdout), apart.stdout
+    [pair, *_] = read_json(tmp_path / "apart.json")["metrics"][0]["pairs"]
+    assert pair["change"] is pair["p_holm"] is None
 
 
 def test_a_file_of_several_systems_is_compared_by_their_names(run: Any, write_results: Any, tmp_path: Path) -> None:

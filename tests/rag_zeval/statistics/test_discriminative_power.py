@@ -27,7 +27,7 @@ def test_a_question_without_a_score_counts_for_neither_system_of_a_pair() -> Non
     _, (pair,) = discriminative_power({"good": [*good, None, 0.0], "bad": [*bad, 1.0, None]})
     _, (alone,) = discriminative_power({"good": good, "bad": bad})
     assert pair == alone and pair.questions == 7
-    assert discriminative_power({"a": [None, 1.0], "b": [1.0, None]}) == (0.0, [Pair("a", "b", 0, 0.0, 1.0)])
+    assert discriminative_power({"a": [None, 1.0], "b": [1.0, None]}) == (0.0, [Pair("a", "b", 0, None, None)])
 
 
 def test_many_questions_are_sampled_with_a_seed_and_finely_enough_for_holm() -> None:
