@@ -230,9 +230,8 @@ def mean_estimates(values: Floats, draws: int, seed: int) -> list[BootstrapEstim
     """Return the mean of each column of `values` (instances, columns), with its 95% percentile bootstrap interval.
 
     There must be at least one instance; one alone has no interval. A draw takes an instance with all its columns. The
-    result differs from
-    `interval` only by the random numbers: here a draw is a list of instances, which is ten times as fast for thousands
-    of them.
+    result differs from `interval` only by the random numbers: here a draw is a list of instances, which is ten times as
+    fast for thousands of them.
     """
     if len(values) == 1:
         return [BootstrapEstimate(float(value), None, None) for value in values[0]]
