@@ -70,7 +70,7 @@ def notes(comparison: Comparison) -> list[str]:
     if said := other_judge(comparison):
         lines.append(said)
     if comparison.only_first or comparison.only_second:
-        lines.append(f"not compared: {comparison.only_first} cases only in A, {comparison.only_second} only in B")
+        lines.append(f"not compared: cases only in A: {comparison.only_first}, only in B: {comparison.only_second}")
     if said := edits(comparison.edited):
         lines.append(said)
     if comparison.lost:

@@ -27,7 +27,7 @@ def test_two_files_are_shown_slice_by_slice_and_claim_by_claim(
     assert shown.returncode == 0, shown.stderr
     for text in (
         "A: 3 of 4 cases have a score (75.0%); B: 2 of 4",
-        "not compared: 1 cases only in A, 1 only in B",
+        "not compared: cases only in A: 1, only in B: 1",
         "not compared: 1 cases without a score",
         "if missing scores could be anything from 0 to 1: between -0.500 and +0.250",
         "1.000 → 0.500  s:1 (s): Question s:1?",
