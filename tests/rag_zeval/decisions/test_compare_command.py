@@ -33,7 +33,7 @@ def test_two_files_are_shown_slice_by_slice_and_claim_by_claim(
         "1.000 → 0.500  s:1 (s): Question s:1?",
     ):
         assert text in shown.stdout
-    assert re.search(r"all +│ 1 +│ 1.000 \[1.000, 1.000\] │ 0.500", shown.stdout)
+    assert re.search(r"all +│ 1 +│ 1.000 +│ 0.500 +│", shown.stdout)
     assert re.search(r"\+ It is cold\. +│ - It is ", shown.stdout)
     [metric] = read_json(tmp_path / "out.json")["metrics"]
     assert metric["overall"]["change"] == {"value": -0.5, "low": -0.5, "high": -0.5} and metric["overall"]["n"] == 1
