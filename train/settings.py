@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
@@ -41,24 +41,55 @@ NOT_BINDING = (
 
 FOLDERS = ("", "checkpoints", "models", "runs")  # `models/NAME` is a folder, and no name on the hub
 MICRO_BATCH = "micro_batch_size_per_gpu"
-# Keys of verl with which the stages calculate: whole numbers above 0.
-COUNTS = (
-    "data.train_batch_size",
-    "data.max_prompt_length",
-    "data.max_response_length",
-    "actor_rollout_ref.rollout.n",
-    "trainer.n_gpus_per_node",
-    "trainer.nnodes",
-    "trainer.total_epochs",
-    "trainer.save_freq",  # without checkpoints there is no model to export
+# Keys below actor_rollout_ref: rows of a micro-batch; its tokens with use_dynamic_bsz; devices that work as a group.
+MICRO_BATCHES = (
+    f"actor.ppo_{MICRO_BATCH}",
+    f"ref.log_prob_{MICRO_BATCH}",
+    f"rollout.log_prob_{MICRO_BATCH}",
 )
-SFT_COUNTS = (
-    "data.train_batch_size",
-    "data.max_length",
-    f"data.{MICRO_BATCH}",
-    "trainer.n_gpus_per_node",
-    "trainer.total_epochs",
+TOKEN_BUDGETS = (
+    "actor.ppo_max_token_len_per_gpu",
+    "ref.log_prob_max_token_len_per_gpu",
+    "rollout.log_prob_max_token_len_per_gpu",
 )
+GROUPS = (
+    "actor.fsdp_config.fsdp_size",
+    "actor.ulysses_sequence_parallel_size",
+    "rollout.tensor_model_parallel_size",
+)
+# Keys of verl with which the stages calculate, and the smallest whole number that they may have.
+COUNTS = {
+    "data.train_batch_size": 1,
+    "data.max_prompt_length": 1,
+    "data.max_response_length": 1,
+    "actor_rollout_ref.actor.ppo_mini_batch_size": 1,
+    "actor_rollout_ref.model.lora_rank": 0,
+    "actor_rollout_ref.rollout.max_model_len": 1,
+    "actor_rollout_ref.rollout.n": 1,
+    **{f"actor_rollout_ref.{key}": 1 for key in (*MICRO_BATCHES, *TOKEN_BUDGETS)},
+    "actor_rollout_ref.actor.fsdp_config.fsdp_size": -1,
+    "actor_rollout_ref.actor.ulysses_sequence_parallel_size": 1,
+    "actor_rollout_ref.rollout.tensor_model_parallel_size": 1,
+    "trainer.n_gpus_per_node": 1,
+    "trainer.nnodes": 1,
+    "trainer.total_epochs": 1,
+    "trainer.total_training_steps": 1,
+    "trainer.save_freq": 1,  # without checkpoints there is no model to export
+    # verl removes an older checkpoint before the step of the next is logged. With a limit of 1, a kill between the two
+    # would leave no checkpoint to resume from.
+    "trainer.max_actor_ckpt_to_keep": 2,
+}
+SFT_COUNTS = {
+    "data.train_batch_size": 1,
+    "data.max_length": 1,
+    "data.max_token_len_per_gpu": 1,
+    f"data.{MICRO_BATCH}": 1,
+    "model.lora_rank": 0,
+    "trainer.n_gpus_per_node": 1,
+    "trainer.total_epochs": 1,
+    "trainer.total_training_steps": 1,
+    "trainer.max_ckpt_to_keep": 2,  # as above
+}
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
@@ -154,11 +185,11 @@ class TrainSettings(Settings):
             raise InputError("verl.data.shuffle: must be false, because the order of the rows is the curriculum")
         worker = self.verl.actor_rollout_ref
         check_counts(self.verl, COUNTS)
-        check_trainer(self.verl.trainer, "max_actor_ckpt_to_keep")
         if self.export == "best":
             check_validated_steps(self.verl)
         check_cluster(self.verl)
-        check_batches(self.verl)
+        check_lengths(self.verl)
+        check_devices(self.verl)
         check_precision(self.verl)
         actor = "verl.actor_rollout_ref.actor"
         check_checkpoint(f"{actor}.checkpoint", worker.actor.checkpoint, worker.model.get("lora_rank"))
@@ -180,7 +211,6 @@ class SFTSettings(Settings):
         if self.variant == RANKING.name and any(stage.k < 2 for stage in self.rows):
             raise InputError(f"rows: variant={RANKING.name} ranks two candidates or more")
         check_counts(self.verl, SFT_COUNTS)
-        check_trainer(self.verl.trainer, "max_ckpt_to_keep")
         check_checkpoint("verl.checkpoint", self.verl.checkpoint, self.verl.model.get("lora_rank"))
         for key in ("save_freq", "test_freq"):  # verl divides by both in every step
             if self.verl.trainer.get(key) == 0:
@@ -192,6 +222,11 @@ class SFTSettings(Settings):
                 "verl.trainer.save_freq: verl.checkpoint.save_contents must have model, optimizer and extra"
             )
         data, devices = self.verl.data, self.verl.trainer.n_gpus_per_node
+        if data.use_dynamic_bsz and data.max_token_len_per_gpu < data.max_length:
+            raise InputError(
+                f"verl.data.max_token_len_per_gpu={data.max_token_len_per_gpu} does not hold a row of "
+                f"verl.data.max_length={data.max_length} tokens"
+            )
         share = data.train_batch_size / devices
         rows = 1 if data.use_dynamic_bsz else data.get(MICRO_BATCH, schema(SFT).data[MICRO_BATCH])
         if share % rows:
@@ -215,27 +250,17 @@ def read_settings(kind: type[AnySettings], config: DictConfig) -> AnySettings:
     return check_settings(kind, {**values, "config": config})
 
 
-def check_counts(verl: DictConfig, keys: Sequence[str]) -> None:
-    """Raise InputError for a key that holds something other than a whole number above 0. A missing key is allowed."""
-    for key in keys:
-        value = OmegaConf.select(verl, key, default=1)
-        if type(value) is not int or value < 1:
-            raise InputError(f"verl.{key}: must be a whole number above 0, found {value}")
+def check_counts(verl: DictConfig, least: Mapping[str, int]) -> None:
+    """Raise InputError for a key that is neither missing nor null, nor a whole number of at least `least`.
 
-
-def check_trainer(trainer: DictConfig, kept: str) -> None:
-    """Raise InputError for keys with which a run could not be followed, resumed or ended.
-
-    kept: the key that limits the number of checkpoints. verl removes an older one before the step of the next is
-    logged, so with a limit of 1 a kill between the two would leave no checkpoint to resume from.
+    `check_keys` has refused null where verl's default is a number. The logger is checked too.
     """
-    if "file" not in trainer.logger:
+    for key, lowest in least.items():
+        value = OmegaConf.select(verl, key)
+        if value is not None and (type(value) is not int or value < lowest):
+            raise InputError(f"verl.{key}: must be a whole number above {lowest - 1}, found {value}")
+    if "file" not in verl.trainer.logger:
         raise InputError("verl.trainer.logger: must have file, because the stage reads the steps from it")
-    steps, most = trainer.get("total_training_steps"), trainer.get(kept)
-    if steps is not None and (type(steps) is not int or steps < 1):
-        raise InputError(f"verl.trainer.total_training_steps: must be null or a whole number above 0, found {steps}")
-    if most is not None and (type(most) is not int or most < 2):
-        raise InputError(f"verl.trainer.{kept}: must be null or a whole number above 1, found {most}")
 
 
 def check_validated_steps(verl: DictConfig) -> None:
@@ -281,27 +306,43 @@ def check_checkpoint(key: str, checkpoint: DictConfig, lora_rank: int | None) ->
         raise InputError(f"{key}.save_contents: verl's {unwanted} of a LoRA run cannot be loaded; leave it out")
 
 
-def check_batches(verl: DictConfig) -> None:
-    """Raise InputError if a row does not fit into a micro-batch, or if a step's rollouts do not fill micro-batches.
+def check_lengths(verl: DictConfig) -> None:
+    """Raise InputError if the longest row does not fit into a micro-batch, or not into vLLM's window.
+
+    verl itself would fail only when such a row comes, or end replies early.
+    """
+    worker = verl.actor_rollout_ref
+    longest = verl.data.max_prompt_length + verl.data.max_response_length
+    budgets = TOKEN_BUDGETS if worker.actor.use_dynamic_bsz else ()
+    limits = dict.fromkeys(budgets, worker.actor.get("ulysses_sequence_parallel_size") or 1)
+    for key, times in {**limits, "rollout.max_model_len": 1}.items():
+        limit = OmegaConf.select(worker, key)
+        if limit is not None and limit * times < longest:
+            raise InputError(
+                f"verl.actor_rollout_ref.{key}={limit} does not hold a row of {longest} tokens "
+                "(data.max_prompt_length + data.max_response_length)"
+            )
+
+
+def check_devices(verl: DictConfig) -> None:
+    """Raise InputError if groups do not divide the devices, or if rollouts do not fill devices and micro-batches.
 
     verl itself would fail only during the run.
     """
-    worker = verl.actor_rollout_ref
-    if worker.actor.use_dynamic_bsz:
-        longest = verl.data.max_prompt_length + verl.data.max_response_length
-        budget = worker.actor.ppo_max_token_len_per_gpu * (worker.actor.get("ulysses_sequence_parallel_size") or 1)
-        if budget < longest:
-            raise InputError(
-                f"verl.actor_rollout_ref.actor.ppo_max_token_len_per_gpu={worker.actor.ppo_max_token_len_per_gpu} "
-                f"does not hold a row of {longest} tokens (data.max_prompt_length + data.max_response_length)"
-            )
-        return
-    share = verl.data.train_batch_size * worker.rollout.n / (verl.trainer.n_gpus_per_node * verl.trainer.nnodes)
-    for key in (
-        "actor.ppo_micro_batch_size_per_gpu",
-        "ref.log_prob_micro_batch_size_per_gpu",
-        "rollout.log_prob_micro_batch_size_per_gpu",
-    ):
+    worker, devices = verl.actor_rollout_ref, verl.trainer.n_gpus_per_node * verl.trainer.nnodes
+    for key in GROUPS:
+        size = OmegaConf.select(worker, key, default=-1)
+        if size >= 0 and (size == 0 or devices % size):
+            raise InputError(f"verl.actor_rollout_ref.{key}={size} does not divide the {devices} devices")
+    ranks = devices // (worker.actor.get("ulysses_sequence_parallel_size") or 1)
+    rollouts = worker.actor.ppo_mini_batch_size * worker.rollout.n
+    if rollouts % ranks:
+        raise InputError(
+            f"verl.trainer.n_gpus_per_node: the {rollouts} rollouts of an update (actor.ppo_mini_batch_size x "
+            f"rollout.n) cannot be divided among {ranks} devices"
+        )
+    share = verl.data.train_batch_size * worker.rollout.n / devices
+    for key in () if worker.actor.use_dynamic_bsz else MICRO_BATCHES:
         size = OmegaConf.select(worker, key)
         if size and share % size:
             raise InputError(

@@ -15,18 +15,26 @@ from rag_zeval.files import flat
 from rag_zeval.stages.config import key_paths
 from rag_zeval.text import one_line
 
-# Keys that verl reads but does not list in its YAML (on verl's command line they need a "+"). verl or ray itself
-# checks the keys below them.
-ADDED = {
-    "actor_rollout_ref.actor.fsdp_config.mixed_precision": "dtypes of FSDP; verl's default is bf16",
-    "actor_rollout_ref.ref.fsdp_config.mixed_precision": "the same for the reference model",
-    "actor_rollout_ref.actor.checkpoint.save_lora_only": "checkpoints hold the adapter, not the base under it",
-    "reward.custom_reward_function.reward_kwargs": "keyword arguments of our reward",
-    "ray_kwargs.ray_init.address": "'local' starts a ray of our own, 'auto' joins a cluster",
-    "ray_kwargs.ray_init.runtime_env.env_vars": "variables of verl's processes on the nodes of a cluster",
-    "ray_kwargs.ray_init.num_gpus": "logical GPUs for the CPU platform",
-    "ray_kwargs.ray_init.include_dashboard": "ray's web dashboard",
-    "ray_kwargs.ray_init.object_store_memory": "bytes of shared memory",
+NUMBER = "a number"
+KINDS: Mapping[type, tuple[type | tuple[type, ...], str]] = {  # type of a default of verl -> what may take its place
+    bool: (bool, "true or false"),
+    int: ((int, float), NUMBER),
+    float: ((int, float), NUMBER),
+    list: (list, "a list"),
+    dict: ((dict, DictConfig), "keys with values"),
+}
+# Keys that verl reads but does not list in its YAML (on verl's command line they need a "+"), and what they may hold
+# beside null. verl or ray itself checks the keys below them.
+ADDED: Mapping[str, type] = {
+    "actor_rollout_ref.actor.fsdp_config.mixed_precision": dict,  # dtypes of FSDP; verl's default is bf16
+    "actor_rollout_ref.ref.fsdp_config.mixed_precision": dict,  # the same for the reference model
+    "actor_rollout_ref.actor.checkpoint.save_lora_only": bool,  # checkpoints hold the adapter, not the base under it
+    "reward.custom_reward_function.reward_kwargs": dict,  # keyword arguments of our reward
+    "ray_kwargs.ray_init.address": str,  # 'local' starts a ray of our own, 'auto' joins a cluster
+    "ray_kwargs.ray_init.runtime_env.env_vars": dict,  # variables of verl's processes on the nodes of a cluster
+    "ray_kwargs.ray_init.num_gpus": int,  # logical GPUs for the CPU platform
+    "ray_kwargs.ray_init.include_dashboard": bool,  # ray's web dashboard
+    "ray_kwargs.ray_init.object_store_memory": int,  # bytes of shared memory
 }
 # Keys that the stage sets from its own key on the right. Setting them under `verl:` too is an error.
 DERIVED = {
@@ -52,12 +60,13 @@ DERIVED = {
 class Trainer:
     """A trainer of verl: what `python -m` runs, the name of its config, and its keys like ADDED and DERIVED.
 
-    precisions: for each part of the training, the key with its precision.
+    model: the key with the model's settings. precisions: for each part of the training, the key with its precision.
     """
 
     program: Sequence[str]  # {devices} is replaced by the number of devices
     config_name: str
-    added: Mapping[str, str]
+    model: str
+    added: Mapping[str, type]
     derived: Mapping[str, str]
     precisions: Mapping[str, str]
 
@@ -65,6 +74,7 @@ class Trainer:
 PPO = Trainer(
     ["verl.trainer.main_ppo"],
     "ppo_trainer",
+    "actor_rollout_ref.model",
     ADDED,
     DERIVED,
     precisions={
@@ -75,10 +85,8 @@ PPO = Trainer(
 SFT = Trainer(
     "torch.distributed.run --standalone --nproc_per_node={devices} -m verl.trainer.sft_trainer".split(),
     "sft_trainer_engine",
-    added={
-        "engine.mixed_precision": "dtypes of FSDP; verl's default is bf16",
-        "checkpoint.save_lora_only": "checkpoints hold the adapter, not the base under it",
-    },
+    "model",
+    added={"engine.mixed_precision": dict, "checkpoint.save_lora_only": bool},
     derived={
         "data.train_files": "responses",
         "model.path": "base_model",
@@ -126,30 +134,23 @@ def unknown_keys(ours: Any, trainer: Trainer = PPO) -> Iterator[str]:
             yield key
 
 
-NUMBER = "a number"
-KINDS: Mapping[type, tuple[type | tuple[type, ...], str]] = {  # type of a default of verl -> what may take its place
-    bool: (bool, "true or false"),
-    int: ((int, float), NUMBER),
-    float: ((int, float), NUMBER),
-    list: (list, "a list"),
-    dict: (dict, "keys with values"),
-}
-
-
 def wrong_kinds(ours: Mapping[str, Any], known: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str, Any]]:
     """Yield `(dotted key, what it must be, value)` for each value that is of another kind than verl's default.
 
-    A default that is a text, null or `{}` allows anything.
+    A default that is a text or null allows anything, and below a default of `{}` there may be anything.
     """
     for key, value in ours.items():
         default = known.get(key)
-        kinds, name = KINDS.get(type(default), (object, ""))
-        if default == {}:
-            continue
-        if not isinstance(value, kinds) or (name == NUMBER and isinstance(value, bool)):
-            yield f"{prefix}{key}", name, value
+        if is_other_kind(value, type(default)):
+            yield f"{prefix}{key}", KINDS[type(default)][1], value
         elif isinstance(value, dict) and isinstance(default, dict):
             yield from wrong_kinds(value, default, f"{prefix}{key}.")
+
+
+def is_other_kind(value: Any, kind: type) -> bool:
+    """Whether a value may not take the place of one of this type."""
+    kinds, name = KINDS.get(kind, (object, ""))
+    return not isinstance(value, kinds) or (name == NUMBER and isinstance(value, bool))
 
 
 def check_keys(ours: Any, trainer: Trainer = PPO) -> None:
@@ -166,7 +167,12 @@ def check_keys(ours: Any, trainer: Trainer = PPO) -> None:
         if OmegaConf.select(ours, key) is not None:
             raise InputError(f"verl.{key}: the stage sets this key itself, from '{source}'")
     plain: Any = OmegaConf.to_container(ours, resolve=True)
-    for key, wanted, value in wrong_kinds(plain, defaults(trainer)):
+    wrong = [*wrong_kinds(plain, defaults(trainer))]
+    for key, kind in trainer.added.items():
+        value = OmegaConf.select(ours, key)
+        if value is not None and is_other_kind(value, kind):
+            wrong.append((key, KINDS[kind][1], value))
+    for key, wanted, value in wrong:
         raise InputError(f"verl.{key}: must be {wanted}, found {'null' if value is None else one_line(str(value))}")
 
 

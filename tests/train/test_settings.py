@@ -27,6 +27,7 @@ JOINED = ["profile=paper", "verl.trainer.nnodes=2", "verl.ray_kwargs.ray_init.ad
 SAVED = "verl.actor_rollout_ref.actor.checkpoint.save_contents"
 NOT_RANKED = ["rows=[{k: 1, rows: 3}]", "verl.data.train_batch_size=6"]
 SFT_PAPER = ["rows=[{k: 2, rows: null}]", "profile=paper"]
+ACTOR, ROLLOUT = "verl.actor_rollout_ref.actor", "verl.actor_rollout_ref.rollout"
 VARIABLES = "verl.ray_kwargs.ray_init.runtime_env.env_vars"
 
 
@@ -63,8 +64,20 @@ def test_what_neither_trainer_takes_is_named(stage: str, word: str) -> None:
         ),
         (["verl.trainer.save_freq=-1"], "save_freq: must be a whole number above 0, found -1"),
         (["verl.trainer.logger=[console]"], "^verl.trainer.logger: must have file, because the stage reads the steps"),
-        (["verl.trainer.max_actor_ckpt_to_keep=1"], "^verl.trainer.max_actor_ckpt_to_keep: must be null or a whole nu"),
-        (["verl.trainer.total_training_steps=-5"], "^verl.trainer.total_training_steps: must be null or a whole numb"),
+        (["verl.trainer.max_actor_ckpt_to_keep=1"], "max_actor_ckpt_to_keep: must be a whole number above 1, found 1"),
+        (["verl.trainer.total_training_steps=-5"], "total_training_steps: must be a whole number above 0, found -5"),
+        ([f"{ACTOR}.ppo_micro_batch_size_per_gpu=many"], "size_per_gpu: must be a whole number above 0, found many"),
+        ([f"{ACTOR}.fsdp_config.fsdp_size=0"], "fsdp_size=0 does not divide the 2 devices"),
+        (["profile=paper", f"{ROLLOUT}.tensor_model_parallel_size=3"], "parallel_size=3 does not divide the 8 devices"),
+        (["profile=paper", "verl.trainer.n_gpus_per_node=6"], "the 256 rollouts of an update .* among 6 devices"),
+        (
+            ["profile=paper", "verl.data.max_prompt_length=12288", f"{ACTOR}.ppo_max_token_len_per_gpu=20480"],
+            "rollout.max_model_len=16384 does not hold a row of 20480 tokens",
+        ),
+        (
+            ["profile=paper", f"{ROLLOUT}.log_prob_max_token_len_per_gpu=8192"],
+            "rollout.log_prob_max_token_len_per_gpu=8192 does not hold a row of 16384 tokens",
+        ),
         (["verl.data.shuffle=true"], "^verl.data.shuffle: must be false, because the order of the rows"),
         *(([f"{key}=[]"], f"^{key}: must be a list of {{k: .*at least one$") for key in ("stages", "validation")),
         (["alphas=[]"], "^alphas: "),
@@ -92,6 +105,7 @@ def test_what_neither_trainer_takes_is_named(stage: str, word: str) -> None:
         ([NOT_RANKED[1]], "train_batch_size=6 does not divide among 1 devices into micro-batches of .*per_gpu=8$"),
         ([*SFT_PAPER, "verl.data.train_batch_size=33"], "train_batch_size=33 does not divide among 8 devices$"),
         ([*SFT_PAPER, "verl.data.use_dynamic_bsz=false", "verl.data.train_batch_size=40"], "verl.data.micro_.*gpu=4$"),
+        ([*SFT_PAPER, "verl.data.max_length=20000"], "max_token_len_per_gpu=16384 does not hold a row of .*=20000 tok"),
         ([*SFT_PAPER, "verl.trainer.test_freq=0"], "^verl.trainer.test_freq: must be a whole number above 0, or -1"),
     ],
 )
@@ -117,6 +131,11 @@ def test_a_value_of_another_kind_is_named(stage: str) -> None:
                     read_settings(SETTINGS[stage], wrong)
                 tried += 1
     assert tried > 20
+    for key, kind in TRAINERS[stage].added.items():
+        if kind is not str and key not in TRAINERS[stage].derived:
+            with pytest.raises(InputError, match=rf"^verl\.{key}: must be .*, found abc$"):
+                read(stage, f"verl.{key}=abc")
+            check_keys(OmegaConf.from_dotlist([f"{key}=null"]), TRAINERS[stage])
     for verl in (None, 5):
         with pytest.raises(InputError, match=r"^verl: must be keys with values, found (null|5)$"):
             read_settings(SETTINGS[stage], DictConfig({**config, "verl": verl}))
