@@ -4,12 +4,11 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from importlib.util import find_spec
 
 from omegaconf import DictConfig
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import read_json, write_json
+from rag_zeval.files import check_fields, locate, write_json
 from rag_zeval.stages.config import load_config
 from rag_zeval.stages.training_log import best_step
 from rag_zeval.streams import exit_status
@@ -38,16 +37,16 @@ def train(config: DictConfig) -> int:
     if settings.dry_run:
         return print_plan(settings)
     check_memory(settings)
-    if settings.platform == "gpu" and find_spec("flash_attn") is None:
-        print("warning: flash-attn is missing; without its kernel verl takes log-probabilities of bf16 logits in bf16")
     with claimed_folder(settings) as folder:
         if folder is None:
             return 0
         prepare_rows(settings, folder)
-        counts = read_json(folder.counts)
+        counts = folder.read_counts({"train_rows": int, "val_rows": int, "stages": dict})
         total, done = count_steps(settings.verl, counts["train_rows"]), folder.last_checkpoint()
-        train_stages = (stage for name, stage in counts["stages"].items() if name.startswith("train"))
-        print(describe_steps(settings.verl, [Stage(stage["k"], stage["rows"]) for stage in train_stages]))
+        train_stages = [stage for name, stage in counts["stages"].items() if name.startswith("train")]
+        with locate(folder.counts):
+            known = [check_fields(stage, {"k": int, "rows": int}) for stage in train_stages]
+        print(describe_steps(settings.verl, [Stage(stage["k"], stage["rows"]) for stage in known]))
         if done < total:
             check_disk(settings, folder, total)
             if done:

@@ -1,14 +1,18 @@
 """The keys of verl's config that follow from a stage's own settings and from the state of its run."""
 
+import os
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from train.run_folder import RunFolder
 from train.settings import SFTSettings, TrainSettings
+from train.verl_config import schema, starts_ray
 
 AGENT_LOOPS = Path(__file__).parent / "rollouts" / "agent_loops.yaml"
+CPUS = "ray_kwargs.ray_init.num_cpus"
+CPUS_OF_RANK = 3  # what verl reserves for each GPU
 
 
 def derived_keys(settings: TrainSettings, folder: RunFolder, done: int, val_rows: int) -> dict[str, Any]:
@@ -33,6 +37,8 @@ def derived_keys(settings: TrainSettings, folder: RunFolder, done: int, val_rows
     }
     if done:  # the metrics already have the validation after step `done`
         keys["trainer.val_before_train"] = False
+    if starts_ray(settings.verl) and OmegaConf.select(settings.verl, CPUS) is None:
+        keys[CPUS] = max(os.cpu_count() or 1, logical_cpus(settings.verl))
     if settings.platform == "cpu":  # tells the rollout server when it has all requests of a step
         rollout = settings.verl.actor_rollout_ref.rollout
         keys["actor_rollout_ref.rollout.engine_kwargs.hf_cpu"] = {
@@ -44,6 +50,17 @@ def derived_keys(settings: TrainSettings, folder: RunFolder, done: int, val_rows
         keys[f"{agent}.agent_loop_config_path"] = str(AGENT_LOOPS)
         keys[f"{agent}.default_agent_loop"] = OmegaConf.load(AGENT_LOOPS)[0].name
     return keys
+
+
+def logical_cpus(verl: DictConfig) -> int:
+    """Return how many logical CPUs ray must have. With fewer, verl waits forever for processes that cannot start.
+
+    A rank reserves some, each process of TransferQueue one: its storage units and its controller. The other processes
+    reserve none, but one must be free when they start.
+    """
+    key = "transfer_queue.backend.SimpleStorage.num_data_storage_units"
+    units: int = OmegaConf.select(verl, key, default=OmegaConf.select(schema(), key))
+    return CPUS_OF_RANK * verl.trainer.n_gpus_per_node * verl.trainer.nnodes + units + 1 + 1
 
 
 def sft_derived_keys(settings: SFTSettings, folder: RunFolder, done: int) -> dict[str, Any]:

@@ -7,11 +7,13 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
 
+from rag_zeval.errors import InputError
 from rag_zeval.files import file_sha256, model_sha256, read_json
 from rag_zeval.models.precision import said, speedup
 from rag_zeval.stages.config import stored
@@ -22,10 +24,10 @@ from train import freed_memory
 from train.checkpoint_files import check_pickles
 from train.leftovers import MARK, note_segments, stop_leftovers
 from train.rollouts.agreement import Agreement
-from train.run_folder import RunFolder
+from train.run_folder import RunFolder, hold
 from train.settings import Settings, identity
 from train.step_lines import StepLines
-from train.verl_config import build, runtime_env_keys, starts_ray
+from train.verl_config import PPO, build, runtime_env_keys, starts_ray
 from train.watch import Watch, bare, names_error
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,6 +39,9 @@ POLL_SECONDS = 0.5
 NOTE_SECONDS = 10.0  # between two checks of shared memory
 MODULES = "VERL_USE_EXTERNAL_MODULES"
 PLUGINS = {"cpu": ["train.verl_cpu"], "rehearsal": ["train.verl_cpu", "train.verl_rehearsal.plugin"]}
+# Locked by each run with vLLM. verl names the sockets that weights pass through `/tmp/rl-colocate-zmq-JOB-replica-...`,
+# and the job has the same number in each ray that a run starts. So one run could get the weights of another.
+ALONE = Path("/tmp/rag-zeval-vllm.lock")
 ATTEMPT = "=== attempt logged to "  # start of the line above each attempt's output in the log
 
 
@@ -44,7 +49,8 @@ ATTEMPT = "=== attempt logged to "  # start of the line above each attempt's out
 def claimed_folder(settings: Settings) -> Iterator[RunFolder | None]:
     """Lock the run's folder and yield it. If the run is finished already, print that and yield None.
 
-    Raises InputError if another process has the folder locked, or if it holds a run with other settings.
+    Raises InputError if another process has the folder locked, if it holds a run with other settings, or if the run is
+    impossible here now (`check_attention`, `alone`).
     """
     folder = RunFolder(settings.out_dir)
     with folder.locked():
@@ -55,9 +61,37 @@ def claimed_folder(settings: Settings) -> Iterator[RunFolder | None]:
             print(f"done already: {folder.model}")
             yield None
         else:
-            if line := precision_line(settings):
-                print(line)
-            yield folder
+            check_attention(settings)
+            with alone(settings):
+                if line := precision_line(settings):
+                    print(line)
+                yield folder
+
+
+def check_attention(settings: Settings) -> None:
+    """Raise InputError if a run on GPUs needs flash-attn, which is missing. Other attention only gets a warning."""
+    if settings.platform != "gpu" or find_spec("flash_attn") is not None:
+        return
+    key = f"{settings.trainer.model}.override_config.attn_implementation"
+    if OmegaConf.select(settings.verl, key) in (None, "flash_attention_2"):  # verl's default
+        raise InputError(
+            "flash-attn is not installed, and verl computes attention with it: `make env` with this PROFILE builds it. "
+            f"To train without it, which is slower, set verl.{key}=sdpa"
+        )
+    print("warning: flash-attn is missing; without its kernel verl takes log-probabilities of bf16 logits in bf16")
+
+
+@contextmanager
+def alone(settings: Settings) -> Iterator[None]:
+    """Let no other run on this machine use vLLM. Raises InputError if one does."""
+    if settings.platform == "cpu" or settings.trainer is not PPO:
+        yield
+        return
+    if not ALONE.exists():
+        ALONE.touch()
+    with open(ALONE, "rb") as lock:  # read only, since the file may be another user's
+        hold(lock, f"{ALONE}: another training with vLLM runs on this machine, and the two could mix up their weights")
+        yield
 
 
 def precision_line(settings: Settings) -> str | None:

@@ -8,12 +8,23 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from omegaconf import DictConfig, OmegaConf
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import first_difference, flat, read_card, read_json, write_json, write_text
+from rag_zeval.files import (
+    FieldTypes,
+    Row,
+    check_fields,
+    first_difference,
+    flat,
+    locate,
+    read_card,
+    read_json,
+    write_json,
+    write_text,
+)
 from rag_zeval.stages.training_log import Steps, attempt_files, best_step, logged_through, merge, write_merged
 from train.export.lora import has_adapter, save_adapter, trained_model
 from train.export.plain_model import complete
@@ -47,10 +58,7 @@ class RunFolder:
         """
         self.path.mkdir(parents=True, exist_ok=True)
         with open(self.path / ".lock", "wb") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise InputError(f"{self.path}: another training run is using this folder") from error
+            hold(lock, f"{self.path}: another training run is using this folder")
             yield
 
     def claim(self, identity: Mapping[str, Any]) -> None:
@@ -71,6 +79,12 @@ class RunFolder:
         elif self.manifest.exists() or logged_through(self.steps()):
             raise InputError(f"{self.path}: holds another run, without {self.identity.name}: choose another out_dir")
         write_json(self.identity, identity)
+
+    def read_counts(self, required: FieldTypes) -> Row:
+        """Return what was counted of the rows. Raises InputError naming a field that is missing or wrong."""
+        counts = read_json(self.counts)
+        with locate(self.counts):
+            return check_fields(counts, required)
 
     def steps(self) -> Steps:
         """Return the metrics of all attempts, each step once (`training_log.merge`)."""
@@ -187,6 +201,14 @@ class RunFolder:
         complete(part, [trained / "huggingface", Path(base)], card)
         shutil.rmtree(self.model, ignore_errors=True)
         part.rename(self.model)
+
+
+def hold(lock: IO[bytes], message: str) -> None:
+    """Lock an open file until it is closed. Raises InputError with the message if another process has it locked."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise InputError(message) from error
 
 
 def check_same_run(folder: Path, before: Mapping[str, Any], identity: Mapping[str, Any]) -> None:

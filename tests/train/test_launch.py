@@ -12,6 +12,8 @@ import pytest
 
 from rag_zeval.errors import InputError
 from rag_zeval.stages.config import load_config
+from train import launch
+from train.derived_keys import derived_keys
 from train.launch import (
     ATTEMPT,
     MEMORY_MONITOR,
@@ -27,8 +29,50 @@ from train.leftovers import MARK
 from train.run_folder import RunFolder
 from train.settings import Settings, SFTSettings, TrainSettings, read_settings
 from train.sft.__main__ import main as sft_main
-from train.verl_config import PPO
+from train.verl_config import PPO, build
 from train.watch import Watch, names_error
+
+GPU = ["profile=single", "base_model=org/name"]
+
+
+def test_a_run_on_gpus_needs_flash_attention_unless_it_has_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """verl's default attention, for both trainers; transformers would raise in each of verl's processes."""
+    key = "override_config.attn_implementation=sdpa"
+    monkeypatch.setattr(launch, "find_spec", lambda name: None)
+    for kind, stage, model in ((TrainSettings, "train", "actor_rollout_ref.model"), (SFTSettings, "sft", "model")):
+        with pytest.raises(InputError, match=f"flash-attn is not installed.* set verl.{model}.{key}$"):
+            launch.check_attention(read_settings(kind, load_config(stage, GPU)))
+        launch.check_attention(read_settings(kind, load_config(stage, [*GPU, f"verl.{model}.{key}"])))
+
+
+def test_one_run_with_vllm_at_a_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(launch, "ALONE", tmp_path / "lock")
+    on_gpus, on_cpu = (read_settings(TrainSettings, load_config("train", words)) for words in (GPU, []))
+    refused = pytest.raises(InputError, match="lock: another training with vLLM")
+    with launch.alone(on_gpus), launch.alone(on_cpu), refused, launch.alone(on_gpus):
+        pass
+    with launch.alone(on_gpus):
+        pass
+
+
+@pytest.mark.parametrize("words", [["profile=paper"], GPU, [*GPU, "verl.trainer.n_gpus_per_node=4"]])
+def test_ray_has_the_logical_cpus_that_verl_reserves(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By verl's and TransferQueue's own classes, on a machine with fewer CPUs."""
+    from transfer_queue.controller import TransferQueueController
+    from transfer_queue.storage.simple_storage import SimpleStorageUnit
+    from verl.single_controller.ray import ResourcePoolManager
+
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    settings = read_settings(TrainSettings, load_config("train", words))
+    verl = build(settings.verl, derived_keys(settings, RunFolder(tmp_path), 0, 0))
+    ranks = ResourcePoolManager({}, {}).max_colocate_count * verl.trainer.n_gpus_per_node
+    unit, controller = (kind._default_options["num_cpus"] for kind in (SimpleStorageUnit, TransferQueueController))
+    units = unit * verl.transfer_queue.backend.SimpleStorage.num_data_storage_units
+    assert verl.ray_kwargs.ray_init.num_cpus == ranks + units + controller + 1
+    joined = read_settings(TrainSettings, load_config("train", [*words, "verl.ray_kwargs.ray_init.address=auto"]))
+    assert "ray_kwargs.ray_init.num_cpus" not in derived_keys(joined, RunFolder(tmp_path), 0, 0)
 
 
 def test_environment_keeps_to_a_ray_of_its_own(

@@ -75,6 +75,16 @@ def test_a_run_goes_on_only_with_what_it_began_with(folder: RunFolder) -> None:
         folder.claim({**identity, "config": {"seed": 0}})
 
 
+def test_damaged_counts_are_named_with_their_field(folder: RunFolder) -> None:
+    folder.counts.parent.mkdir(parents=True)
+    for content, said in (("{}", "is missing"), ('{"train_rows": "3"}', "must be"), ("[]", "list")):
+        folder.counts.write_text(content)
+        with pytest.raises(InputError, match=rf"^{folder.counts}: .*{said}"):
+            folder.read_counts({"train_rows": int})
+    folder.counts.write_text('{"train_rows": 3}')
+    assert folder.read_counts({"train_rows": int}) == {"train_rows": 3}
+
+
 def test_a_run_that_never_came_to_a_step_starts_over(folder: RunFolder) -> None:
     folder.claim({"seed": 0})
     log(folder.next_attempt(), 0)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from omegaconf import DictConfig
 
-from rag_zeval.files import read_json, write_json
+from rag_zeval.files import write_json
 from rag_zeval.stages.answer_quality import count_flags
 from rag_zeval.stages.config import load_config
 from rag_zeval.streams import exit_status
@@ -44,7 +44,7 @@ def train(config: DictConfig) -> int:
         if folder is None:
             return 0
         prepare_rows(settings, folder)
-        total = count_steps(settings.verl, read_json(folder.counts)["train_rows"])
+        total = count_steps(settings.verl, folder.read_counts({"train_rows": int})["train_rows"])
         done = total if folder.has_model_of(total) else folder.last_checkpoint(logged_first=True)
         print(f"{total} steps of {settings.verl.data.train_batch_size} rows")
         if done:
