@@ -84,7 +84,8 @@ def plan_disk(shape: Shape, verl: DictConfig, steps: int | None, export: str = "
     """Return the disk space of a run: FSDP checkpoints of one of verl's trainers, and the exported model.
 
     The parts `model` and `hf_model` are the weights in the engine's dtype. With `save_lora_only`, `model` is only the
-    adapter. The part `optimizer` is two numbers per trained parameter, in the same dtype.
+    adapter. The part `optimizer` is two numbers per trained parameter, in the same dtype. Every rank writes its part of
+    `model` and `optimizer`, or all of it if it holds a copy.
 
     verl removes an old checkpoint before it writes the next. But it does not remove the one from which a resumed run
     started, so there may be one more than `max_actor_ckpt_to_keep`. If `export` is "best", the weights of the best step
@@ -103,7 +104,13 @@ def plan_disk(shape: Shape, verl: DictConfig, steps: int | None, export: str = "
     }
     keep, every = verl.trainer["max_actor_ckpt_to_keep" if rl else "max_ckpt_to_keep"], verl.trainer.save_freq
     ever = (-(-steps // every) if every > 0 else 1) if steps else None  # the last step is always saved
-    contents = {name: float(stored * count) for name, count in numbers.items() if name in saved.save_contents}
+    ranks = verl.trainer.n_gpus_per_node * verl.trainer.nnodes
+    copies = 1 if engine.fsdp_size < 0 else max(1, ranks // engine.fsdp_size)
+    contents = {
+        name: float(stored * count * (1 if name == "hf_model" else copies))
+        for name, count in numbers.items()
+        if name in saved.save_contents
+    }
     return Disk(
         contents,
         min(keep + 1, ever or keep + 1) if keep else ever,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,8 +34,8 @@ def has_adapter(checkpoint: Path) -> bool:
 def read_adapter(checkpoint: Path) -> dict[str, torch.Tensor]:
     """Return the whole LoRA matrices of a checkpoint of verl's FSDP2 engine, under peft's names.
 
-    Each rank's file has its slice of every tensor along the first dimension, or the whole tensor if the ranks hold
-    copies. Files are loaded with `weights_only=True`, so they cannot run code.
+    Each rank's file has its slice of every tensor along the first dimension. If ranks hold copies, the slices of the
+    first copy come first. Files are loaded with `weights_only=True`, so they cannot run code.
     """
     import torch
     import torch.distributed.tensor  # the type of the slices, which torch.load needs to know
@@ -47,16 +47,9 @@ def read_adapter(checkpoint: Path) -> dict[str, torch.Tensor]:
         for name, tensor in torch.load(path, map_location="cpu", weights_only=True).items():
             if "lora_" in name:
                 slices.setdefault(name.replace(".default.", "."), []).append(tensor)
-    return {name: _whole(pieces) for name, pieces in slices.items()}
-
-
-def _whole(pieces: Sequence[Any]) -> torch.Tensor:
-    import torch
-
-    parts = [piece.to_local() for piece in pieces]
-    if parts[0].shape == pieces[0].shape:
-        return parts[0]
-    return torch.cat(parts)
+    return {
+        name: torch.cat([piece.to_local() for piece in pieces])[: pieces[0].shape[0]] for name, pieces in slices.items()
+    }
 
 
 def trained_model(checkpoint: Path, base: str) -> Any:
