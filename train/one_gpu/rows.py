@@ -23,6 +23,7 @@ from train.curriculum import (
 )
 from train.settings import TrainSettings, read_settings
 
+RULE = "all-pairs"  # the accuracy reward of train.one_gpu
 AtLeastTwo = Annotated[int, Field(ge=2, description="a whole number of at least 2")]
 
 
@@ -37,8 +38,11 @@ class RowKind(Section):
     single_answer_every: AtLeastTwo | None
 
     def train_settings(self, profile: str, validation_questions: int) -> TrainSettings:
-        """Return the settings with which `make train` would build these rows. Raises InputError if it refuses them."""
-        return read_settings(
+        """Return the settings with which `make train` would build these rows.
+
+        Raises InputError if it refuses them, or if the profile has another reward than the one that is trained here.
+        """
+        settings = read_settings(
             TrainSettings,
             load_config(
                 "train",
@@ -53,6 +57,9 @@ class RowKind(Section):
                 ],
             ),
         )
+        if settings.accuracy != RULE:
+            raise InputError(f"profile={profile}: train.accuracy={settings.accuracy}: train.one_gpu has only {RULE}")
+        return settings
 
 
 class Validation(Section):

@@ -127,7 +127,11 @@ class Training:
         }
 
     def update(self, asked: Sequence[Prompt], replies: Replies, advantage: Sequence[float], step: int) -> float:
-        """Update the policy with PPO's clipped loss, a mean over tokens. Returns the norm of the gradient."""
+        """Update the policy with PPO's clipped loss. Returns the norm of the gradient.
+
+        The loss is a mean over the tokens of prompts whose rollouts have different rewards. verl's is one over the
+        tokens of all prompts, so the fewer prompts teach something, the smaller are its gradients.
+        """
         live = [at for at, value in enumerate(advantage) if value]
         rows = [(asked[at].ids, replies[at][0]) for at in live]
         total = sum(len(reply) for _, reply in rows)

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
+from rag_zeval.errors import InputError
 from rag_zeval.judge.prompt import VARIANTS
 from rag_zeval.stages.training_log import VALIDATION, read_run
 from rewards.tokens import PolicyTokens
@@ -152,6 +153,18 @@ def test_answers_at_two_alphas_are_enough_and_their_path_is_taken_as_it_is(
     kind = RowKind(responses=path, k=2, turns=1, max_prompt_tokens=400, max_rule_tokens=None, single_answer_every=None)
     train, val = build_rows("nano", [kind], Validation(questions=3, sets=2))
     assert (len(train), len(val)) == (9, 3)
+
+
+def test_a_profile_with_another_reward_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from train.one_gpu import rows
+
+    load = rows.load_config
+    monkeypatch.setattr(rows, "load_config", lambda stage, words: load(stage, [*words, "accuracy=best-only"]))
+    kind = rows.RowKind(
+        responses="x", k=2, turns=1, max_prompt_tokens=9, max_rule_tokens=None, single_answer_every=None
+    )
+    with pytest.raises(InputError, match=r"train\.accuracy=best-only: train\.one_gpu has only all-pairs"):
+        kind.train_settings("nano", 1)
 
 
 def test_validation_questions_are_in_no_row(words: list[str]) -> None:
