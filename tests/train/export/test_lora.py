@@ -50,7 +50,8 @@ def folder(request: Any, repository: Path, nano_base: Path, tmp_path_factory: py
 def test_an_adapter_is_read_whole_from_slices_and_copies(copies: int, slices: int, tmp_path: Path) -> None:
     """Each rank's file as FSDP2 divides a matrix of five rows; a process group without other processes."""
     import torch.distributed as dist
-    from torch.distributed.tensor import DTensor, Replicate, Shard, init_device_mesh
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import DTensor, Replicate, Shard
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
     whole, world = torch.arange(20.0).view(5, 4), copies * slices
