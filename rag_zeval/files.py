@@ -210,7 +210,7 @@ def json_faults() -> Iterator[None]:
     except UnicodeDecodeError as error:
         raise InputError(f"not UTF-8 text: {error.reason} at byte {error.start}") from error
     except json.JSONDecodeError as error:
-        raise InputError(f"not valid JSON: {error.msg} at column {error.colno}") from error
+        raise InputError(f"not valid JSON: {error.msg.removesuffix(' at')} at column {error.colno}") from error
     except (ValueError, RecursionError) as error:  # a number with too many digits, brackets nested too deep
         raise InputError(f"not valid JSON: {str(error).splitlines()[0]}") from error
 

@@ -12,13 +12,13 @@ import re
 import tokenize
 import warnings
 from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
 from datetime import date, time, timedelta
 from decimal import Decimal
 from itertools import accumulate, pairwise
 from typing import Any
 
 from rag_zeval.cases.names import CHUNK_ID, CHUNK_TEXT, NOTHING
-from rag_zeval.cases.row_files import unfolded
 from rag_zeval.errors import InputError
 from rag_zeval.files import MOST_DIGITS
 from rag_zeval.text import is_blank
@@ -45,7 +45,7 @@ def is_nothing(value: Any) -> bool:
 
 
 def is_object(value: Any) -> bool:
-    """Whether a value is a JSON object, or a text that holds one.
+    """Whether a value is an object, or a text that prints one.
 
     An object with the field "error" does not count, because it takes the place of an answer.
     """
@@ -64,7 +64,10 @@ def as_text(value: Any) -> str | None:
     if isinstance(value, str):
         return value
     if isinstance(value, (Mapping, Sequence, Set)):
-        raise InputError(f"must be a text, found {_kind(value)}")
+        raise InputError(
+            f"must be a text, found {_kind(value)}; if the text is inside, name its place, as in "
+            "--map answer=output.text or --map answer=outputs.0"
+        )
     return str(value)
 
 
@@ -91,6 +94,14 @@ def as_ids(value: Any) -> tuple[str, ...]:
         raise InputError(f'may hold several ids in one text: write a list, such as ["d1", "d2"]; found {value!r}')
     ids = [as_id(item) for item in _items(value)]
     return tuple(id_ for id_ in ids if id_ is not None)
+
+
+def unfolded(value: Any) -> Any:
+    """Return the list or object that a text prints (see `printed`). Any other value is returned unchanged."""
+    if isinstance(value, str):
+        with suppress(InputError):
+            return printed(value)
+    return value
 
 
 def is_empty_list(value: Any) -> bool:

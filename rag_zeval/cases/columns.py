@@ -10,9 +10,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rag_zeval.cases.cells import is_nothing
-from rag_zeval.cases.names import FIELDS, LAYOUTS, NAMES, Layout, fields_of, plain_name
-from rag_zeval.cases.row_files import unfolded
+from rag_zeval.cases.cells import is_nothing, unfolded
+from rag_zeval.cases.names import FIELDS, LAYOUTS, NAMES, Layout, fields_of, plain_name, snake_name
 from rag_zeval.errors import InputError, nearest
 from rag_zeval.files import MOST_DIGITS, Row
 
@@ -26,7 +25,6 @@ NEEDED = {  # required: at least one of the fields on the right
     "contexts": {"contexts", "passage", "truth", "reference"},
 }
 SPEAKERS = {"question": {"user", "human"}, "answer": {"assistant", "ai"}, "contexts": {"system", "tool"}}  # roles
-CHAT = {"role", "content"}  # fields of a chat message
 MOST_WORDS = 6  # in a column's name
 LOOKED_AT = 100  # rows from whose values a suggestion is derived
 
@@ -55,7 +53,8 @@ class Columns:
 def at_path(row: Mapping[str, Any], path: str) -> Any:
     """Return the value of a column, or the value at the end of a path. ABSENT if there is none.
 
-    A path is written as `output.text` or `outputs.0.text`. On a list, `docs.body` takes the `body` of each item.
+    A path is written as `output.text`, `outputs.0.text` or, from the end of a list, `messages.-1.content`. On a list,
+    `docs.body` takes the `body` of each item.
     `context_*` gives the list of `context_1`, `context_2` and so on. A path also leads into texts that hold JSON.
     """
     if path in row:
@@ -66,11 +65,12 @@ def at_path(row: Mapping[str, Any], path: str) -> Any:
     names = path.split(".")
     for at, name in enumerate(names):
         value = unfolded(value)
-        if isinstance(value, list) and not _is_number(name):
+        from_end = name.startswith("-") and _is_number(name[1:])
+        if isinstance(value, list) and not (from_end or _is_number(name)):
             found = [at_path(item, ".".join(names[at:])) for item in value if isinstance(item, Mapping)]
             return found if found and ABSENT not in found else ABSENT
         if isinstance(value, list):
-            value = value[int(name)] if int(name) < len(value) else ABSENT
+            value = value[int(name)] if -len(value) <= int(name) < len(value) else ABSENT
         else:
             value = value.get(name, ABSENT) if isinstance(value, Mapping) else ABSENT
         if value is ABSENT:
@@ -123,10 +123,13 @@ def choose(
     taken = dict(names)
     roots = {root for path in names.values() for root in _roots(path, there)}
     layout = next((one for one in LAYOUTS if _fits(one, there, names)), None)
-    for field, column in layout.columns.items() if layout else ():
-        if field not in taken and column in there and column not in roots:
+    written = {snake_name(name): name for name in there}
+    for field, name in layout.columns.items() if layout else ():
+        column = written.get(name)
+        if field not in taken and column is not None and column not in roots:
             taken[field] = column
-    meant_otherwise = layout.other_meaning if layout else {}
+    other_meaning = layout.other_meaning.items() if layout else ()
+    meant_otherwise = {written.get(column, column): meaning for column, meaning in other_meaning}
     for field in (*NAMES, "answers"):
         if field not in taken and not (field == "contexts" and "passage" in taken):
             used = {*taken.values(), *roots, *meant_otherwise, *(wrappers if field not in OBJECTS else ())}
@@ -174,8 +177,9 @@ def _patterns(there: Mapping[str, int]) -> dict[str, int]:
 
 def _fits(layout: Layout, there: Collection[str], names: Mapping[str, str]) -> bool:
     """Whether a file has the columns of a layout, and the user does not say that one of them holds another field."""
-    otherwise = (path in layout.known_by and layout.columns.get(field) != path for field, path in names.items())
-    return all(column in there for column in layout.known_by) and not any(otherwise)
+    chosen = {field: snake_name(path) for field, path in names.items()}
+    otherwise = (path in layout.known_by and layout.columns.get(field) != path for field, path in chosen.items())
+    return {snake_name(name) for name in there}.issuperset(layout.known_by) and not any(otherwise)
 
 
 def _one_of(found: Sequence[str], field: str, there: Mapping[str, int]) -> str | None:
@@ -224,7 +228,7 @@ def _check_answers(taken: Mapping[str, str], names: Mapping[str, str]) -> None:
 def _seems(name: str, meant_otherwise: Mapping[str, str], taken: Mapping[str, str]) -> str | None:
     """Return in words what an unused column seems to hold, or None if its name does not tell."""
     if name in meant_otherwise:
-        return f"is {meant_otherwise[name]}"
+        return f"it is {meant_otherwise[name]}"
     fields = [field for field in TOLD if field in fields_of(name) or field in _like(name)]
     if not fields:
         return None
@@ -234,8 +238,10 @@ def _seems(name: str, meant_otherwise: Mapping[str, str], taken: Mapping[str, st
 
 def _like(name: str) -> list[str]:
     """Return in a list the field with a name that this one resembles; an empty list if there is none."""
-    known = {plain_name(one): field for field, names in NAMES.items() for one in names if len(one) > 4}
-    return [known[like] for like in difflib.get_close_matches(plain_name(name), known, 1, ALIKE)]
+    plain = plain_name(name)
+    names = ((field, plain_name(one)) for field, names in NAMES.items() for one in names if len(one) > 4)
+    known = {one: field for field, one in names if one.endswith("_id") == plain.endswith("_id")}
+    return [known[like] for like in difflib.get_close_matches(plain, known, 1, ALIKE)]
 
 
 def _missing(lacking: Sequence[str], taken: Mapping[str, str], there: Mapping[str, int], sample: Sequence[Row]) -> str:
@@ -262,8 +268,10 @@ def _suggested(lacking: Sequence[str], taken: Mapping[str, str], sample: Sequenc
         if field in lacking:  # other fields are suggested only by an exact name
             ranked += [path for path in free if field in _like(path.rpartition(".")[2])]
             ranked += [path for path in free if any(plain_name(path).endswith(f"_{name}") for name in NAMES[field])]
-            ranked += [path for path in reversed(free) if _said_by(path, sample) in SPEAKERS[field]]
-            ranked += [path for path in free if _may_be(field, paths[path])]
+            said = {path: _said_by(path, sample) for path in free}
+            in_turn = free if field == "contexts" else reversed(free)  # the last question and answer
+            ranked += [path for path in in_turn if said[path] in SPEAKERS[field]]
+            ranked += [path for path in free if said[path] is None and _may_be(field, paths[path])]
             ranked.append("COLUMN")
         if ranked:
             found[field] = ranked[0]
@@ -290,9 +298,11 @@ def _paths(sample: Sequence[Row]) -> dict[str, list[Any]]:
         if isinstance(held, Mapping) and depth < 3:
             for name, inner in held.items():
                 walk(inner, f"{path}.{name}" if path else str(name), depth + 1)
-        elif isinstance(held, list) and held and all(isinstance(one, Mapping) and one.keys() >= CHAT for one in held):
+        elif isinstance(held, list) and held and all(map(_role, held)):
             for at, message in enumerate(held):
                 walk(message["content"], f"{path}.{at}.content", depth)
+            for at, message in enumerate(held):  # counted from the end, too, because dialogues differ in length
+                walk(message["content"], f"{path}.{at - len(held)}.content", depth)
         elif path and not is_nothing(value):
             paths.setdefault(path, []).append(value)
 
@@ -304,14 +314,22 @@ def _paths(sample: Sequence[Row]) -> dict[str, list[Any]]:
 def _said_by(path: str, sample: Sequence[Row]) -> str | None:
     """Return the role of the chat message whose content is at a path. None unless it is the same in all rows."""
     message, _, name = path.rpartition(".")
-    roles = {str(at_path(row, f"{message}.role")) for row in sample} if name == "content" else set()
+    roles = {_role(at_path(row, message)) for row in sample} if name == "content" else set()
     return roles.pop() if len(roles) == 1 else None
 
 
+def _role(message: Any) -> str | None:
+    """Return the role of a chat message, or None if the value is none. LangChain and ragas call it the type."""
+    if not isinstance(message, Mapping) or "content" not in message:
+        return None
+    return next((message[name] for name in ("role", "type") if isinstance(message.get(name), str)), None)
+
+
 def _may_be(field: str, values: Sequence[Any]) -> bool:
-    texts = [value for value in values if isinstance(value, str)]
+    held = [unfolded(value) for value in values]
+    texts = [value for value in held if isinstance(value, str)]
     if field == "contexts":
-        return any(isinstance(value, list) for value in values) or any(text.lstrip().startswith("[") for text in texts)
+        return any(isinstance(value, list) for value in held)
     questions = sum(text.rstrip().endswith("?") for text in texts)
     if field == "question":
         return 2 * questions > len(values)

@@ -71,10 +71,19 @@ CHUNK_TEXT = ("text", "page_content", "content", "passage", "chunk", "document",
 CHUNK_ID = ("doc_id", "id", "chunk_id", "id_", "node_id", "doc_uri", "passage_id", "document_id")
 
 # Fields of a JSON object that may hold its rows.
-ENTRIES = ("results", "test_cases", "data", "samples", "rows", "examples", "records", "items", "cases", "testCases")
+ENTRIES = (
+    "results", "test_cases", "data", "samples", "rows", "examples", "records", "items", "cases", "testCases",
+    "test_results", "testResults",
+)  # fmt: skip
 
-# How pandas, numpy, Python and databases write an empty cell or field.
-NOTHING = frozenset({"nan", "NaN", "None", "null", "NULL", "<NA>", "NaT"})
+# What spreadsheets write where a formula failed. A text that begins with "=" or "-" becomes "#NAME?".
+SPREADSHEET_ERRORS = frozenset(
+    {"#N/A", "#NAME?", "#VALUE!", "#REF!", "#DIV/0!", "#NULL!", "#NUM!", "#SPILL!", "#CALC!"}
+)
+# How pandas, numpy, Python, databases and spreadsheets write a cell or field without a value.
+NOTHING = frozenset({"nan", "NaN", "None", "null", "NULL", "<NA>", "NaT"}) | SPREADSHEET_ERRORS
+# Texts that may mean that nothing is there, in lower case. They are read as they are, with a warning.
+PLACEHOLDERS = frozenset({"n/a", "na", "nan", "none", "null", "nil", "-", "--", "?", "unknown", "tbd"})
 
 
 @dataclass(frozen=True)
@@ -143,10 +152,16 @@ LAYOUTS = (
 
 
 @cache
+def snake_name(name: str) -> str:
+    """Return `retrieved_contexts` for `Retrieved Contexts` or `retrievedContexts`."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip())
+    return re.sub(r"[\s\-]+", "_", words).lower()
+
+
+@cache
 def plain_name(name: str) -> str:
     """Return the form in which names are compared. `Retrieved Contexts` becomes `retrieved_context`."""
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip())
-    plain = re.sub(r"[\s\-]+", "_", words).lower()
+    plain = snake_name(name)
     return plain.removesuffix("s") if len(plain) > 2 and not plain.endswith("ss") else plain
 
 

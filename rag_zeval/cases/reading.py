@@ -21,11 +21,12 @@ from rag_zeval.cases.cells import (
     is_empty_list,
     is_nothing,
     is_object,
+    unfolded,
 )
 from rag_zeval.cases.columns import ABSENT, LOOKED_AT, Columns, at_path, check_names, choose, option
-from rag_zeval.cases.names import FIELDS
+from rag_zeval.cases.names import FIELDS, PLACEHOLDERS, SPREADSHEET_ERRORS
 from rag_zeval.cases.objects import read_objects
-from rag_zeval.cases.row_files import PlacedRow, read_table, unfolded
+from rag_zeval.cases.row_files import LaterHeader, PlacedRow, read_table
 from rag_zeval.errors import InputError
 from rag_zeval.files import MOST, Row, locate
 from rag_zeval.judge.needs import BETWEEN
@@ -43,6 +44,7 @@ class CaseFile:
     unnamed: number of cases without an id in the file. Their id is derived from the question.
     left_out: for each skipped row, its place and the reason.
     system: the name that answers without a system got, if there are any.
+    repeated: number of cases with the same texts as an earlier one.
     """
 
     name: str
@@ -51,6 +53,7 @@ class CaseFile:
     unnamed: int = 0
     left_out: tuple[str, ...] = ()
     system: str | None = None
+    repeated: int = 0
 
     def lines(self) -> Iterator[str]:
         """Yield the report on the file: which column holds each field, in how many cases, and what is not used."""
@@ -72,8 +75,25 @@ class CaseFile:
         contexts = [text for case in self.cases for text in case.contexts]
         if contexts and all(map(ID_OR_LINK.fullmatch, contexts)):
             yield f"  warning: the retrieved contexts look like ids or links, not texts: '{contexts[0]}'"
+        yield from self._doubts()
         for name, meaning in self.columns.overlooked.items():
             yield f"  warning: column '{name}' is not used; {meaning}"
+
+    def _doubts(self) -> Iterator[str]:
+        """Yield a warning for each kind of text that may not mean what it says. All are judged as they are."""
+        texts = {
+            "answer": [text for case in self.cases for text in case.answers.values()],
+            "contexts": [text for case in self.cases for text in case.contexts],
+            "truth": [case.truth or "" for case in self.cases],
+        }
+        for name, of in texts.items():
+            if marks := [text for text in of if text.strip().lower() in PLACEHOLDERS]:
+                yield f"  warning: {FIELDS[name]}: {len(marks)} of {len(of)} say '{marks[0]}', which is read as a text"
+        if lists := [text for text in texts["answer"] if not isinstance(unfolded(text), str)]:
+            of = len(texts["answer"])
+            yield f"  warning: answer: {len(lists)} of {of} print a list or object, which is read as a text: {lists[0]}"
+        if self.repeated:
+            yield f"  warning: {self.repeated} cases repeat another's question, answer and contexts; all are judged"
 
     def _count(self, name: str) -> int:
         """Return the number of cases for which the file has a value of this field."""
@@ -192,7 +212,9 @@ class _Reader:
         if self.bad and not (skip_bad_rows and cases):
             raise BadRows(self.bad, len(self.bad), number, others=bool(cases))
         by_name = self.system if any(self.system in case.answers for case in cases) else None
-        return CaseFile(self.name, cases, columns, self.unnamed, tuple(self.bad), by_name)
+        texts = {(case.question, *case.answers.items(), case.contexts) for case in cases}
+        repeated = len(cases) - len(texts)
+        return CaseFile(self.name, cases, columns, self.unnamed, tuple(self.bad), by_name, repeated)
 
     def _columns(self) -> tuple[Columns, int]:
         """Return the chosen columns and the number of rows. Columns that are null in every row count, too."""
@@ -201,9 +223,11 @@ class _Reader:
         found: Counter[str] = Counter()
         sample: list[Row] = []
         number = 0
-        for _, row in self.rows():
+        header: str | None = None  # the place of a row that seems to be the header
+        for place, row in self.rows():
             number += 1
             if isinstance(row, InputError):
+                header = header or (f"{place}: {row}" if isinstance(row, LaterHeader) else None)
                 continue
             for name, value in row.items():
                 there[name] += not is_nothing(value)
@@ -214,17 +238,24 @@ class _Reader:
                 sample.append(row)
         if not number:
             raise InputError(f"{self.name}: no rows")
+        if header is not None and not sample:
+            raise InputError(header)
         if not sample:
             reasons = [f"{place}: {row}" for place, row in islice(self.rows(), MOST_TOLD)]
             raise BadRows(reasons, number, number, others=False)
-        with locate(self.name):
-            for ours, path in self.names.items():
-                if not found[ours]:
-                    raise InputError(
-                        f"--map {ours}={path}: no row has '{path}'; columns: {', '.join(map(repr, there))}"
-                    )
-            wrappers = {name for name in there if there[name] and not texts[name]}
-            return choose(there, wrappers, self.names, sample, self.judged), number
+        try:
+            with locate(self.name):
+                for ours, path in self.names.items():
+                    if not found[ours]:
+                        raise InputError(
+                            f"--map {ours}={path}: no row has '{path}'; columns: {', '.join(map(repr, there))}"
+                        )
+                wrappers = {name for name in there if there[name] and not texts[name]}
+                return choose(there, wrappers, self.names, sample, self.judged), number
+        except InputError:
+            if header is None:
+                raise
+            raise InputError(header) from None
 
     def _filled(self) -> Iterator[PlacedRow]:
         """Yield all rows except empty ones, which spreadsheets have."""
@@ -344,6 +375,8 @@ class _Reader:
 def _answer(value: Any, row: Row) -> tuple[str | None, str]:
     """Return an answer's text and "". If there is none, return None and the reason, such as the system's error."""
     told = value.get("error") if isinstance(value, Mapping) else None
+    if isinstance(value, str) and value.strip() in SPREADSHEET_ERRORS:
+        told = value.strip()
     if told is None and not is_nothing(value):
         return as_text(value), ""
     for name in ("status", "error"):  # `rag-zeval collect` writes a status
@@ -397,5 +430,6 @@ def _amount(value: Any) -> float | None:
     except (TypeError, ValueError):
         amount = math.nan
     if not 0 <= amount < MOST:
-        raise InputError(f"must be a number, 0 or more, found {value!r}")
+        point = ", with a point before its fraction" if "," in str(value) else ""
+        raise InputError(f"must be a number, 0 or more{point}, found {value!r}")
     return amount

@@ -11,7 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -22,7 +22,6 @@ from rag_zeval.errors import InputError, needed
 from rag_zeval.files import (
     MARKS,
     Row,
-    check_regular,
     finite,
     json_faults,
     json_lines,
@@ -35,7 +34,13 @@ PlacedRow = tuple[str, Row | InputError]  # a place, and the row there or why it
 PARQUET_ROWS = 1_000  # in memory at a time
 HEAD = 1 << 16  # bytes by which a file's format and encoding are recognised
 MARKDOWN_RULE = re.compile(r"\s*(:?--+:?)?\s*")  # a cell of the line below a Markdown table's header
+ARROW_STREAM = b"\xff\xff\xff\xff"  # as `datasets.save_to_disk` writes it
+WEB_PAGE = re.compile(rb"\s*<(!doctype html|html|head|table)\b", re.IGNORECASE)
+BAR = "\ue07c"  # stands for an escaped bar
+TITLE_ROWS = 20  # a header is looked for in so many rows below the first line
+LONGEST_NAME = 40  # characters of a column's name that may be known
 NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f]")
+SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".feather", ".arrow", ".xlsx", ".gz")
 FORMATS = "CSV, JSON, Excel, Parquet or Feather"
 FEW_LETTERS = 200  # bytes beyond ASCII; fewer are not enough to detect an encoding
 # Encodings that spreadsheet programs write.
@@ -51,11 +56,11 @@ def read_table(path: Path, encoding: str | None = None) -> Iterator[PlacedRow]:
     Raises InputError, now or while rows are read, if the file cannot be read. It names the file, and if possible the
     line.
     """
-    check_regular(path)  # a file is read several times, a pipe cannot be
+    _check_file(path)
     with _told(path), _bytes(path) as file:
         head = file.read(HEAD)
-    if head.startswith((b"PAR1", b"ARROW1", b"FEA1")):
-        return _columnar(path, head.startswith(b"PAR1"))
+    if head.startswith((b"PAR1", b"ARROW1", b"FEA1", ARROW_STREAM)):
+        return _columnar(path, head)
     if head.startswith(b"PK\x03\x04"):
         return _excel(path)
     if head.startswith(b"\xd0\xcf\x11\xe0"):
@@ -72,12 +77,23 @@ def read_table(path: Path, encoding: str | None = None) -> Iterator[PlacedRow]:
         raise InputError(f"--encoding {encoding}: unknown encoding") from error
     except UnicodeError:
         start = ""  # the reader of the text reports it
+    if WEB_PAGE.match(head):
+        raise InputError(f"{path}: is a web page, not a table; save the table as {FORMATS}")
     name = path.name.lower().removesuffix(".gz")
     if name.endswith((".csv", ".tsv")) or (
         start not in ("{", "[") and not name.endswith((".json", ".jsonl", ".ndjson"))
     ):
         return _delimited(path, encoding, "\t" if name.endswith(".tsv") else None)
     return _json(path, encoding)
+
+
+def _check_file(path: Path) -> None:
+    """Raise InputError for a folder, and for a pipe: a file is read several times, which a pipe cannot be."""
+    if path.is_dir():
+        file = next((file for file in sorted(path.iterdir()) if file.suffix in SUFFIXES), None)
+        raise InputError(f"{path}: is a folder; name a file in it{f', such as {file}' if file else ''}")
+    if str(path) == "-" or (path.exists() and not path.is_file()):
+        raise InputError(f"{path}: is a pipe or a device, which can be read only once; save its content as a file")
 
 
 @contextmanager
@@ -154,20 +170,30 @@ def _delimited(path: Path, encoding: str, delimiter: str | None) -> Iterator[Pla
         while first and not first.strip(f'{DELIMITERS}" \r\n'):  # an empty row, which spreadsheets may begin with
             first, start = file.readline(), start + 1
         names: list[str] = []
+        delimiter = delimiter if delimiter and delimiter in first else delimiter_of(first)
+        lines = chain([first], file)
         is_markdown = False
-        delimiter = delimiter or delimiter_of(first)
-        for line, cells in csv_rows(path, chain([first], file), delimiter, start):
+        if delimiter == "|":
+            second = file.readline()
+            is_markdown = all(map(MARKDOWN_RULE.fullmatch, second.split("|")))
+            lines = chain([first, second], file)
+        if is_markdown:  # in its cells, "\\|" is a bar
+            lines = (line.replace(r"\|", BAR) for line in lines)
+        for line, written in csv_rows(path, lines, delimiter, start):
+            # Markdown has spaces around a cell, to align it
+            cells = [cell.strip().replace(BAR, "|") for cell in written] if is_markdown else written
             if not names:
                 names = _header(path, cells)
-            elif delimiter == "|" and line == start + 1 and all(map(MARKDOWN_RULE.fullmatch, cells)):
-                is_markdown = True
-            elif any(cell.strip() for cell in cells):  # Markdown has spaces around a cell, to align it
-                yield f"{path}:{line}", _cells(names, [cell.strip() for cell in cells] if is_markdown else cells)
+            elif any(cell.strip() for cell in cells) and not (is_markdown and line == start + 1):
+                is_cut = is_markdown and len(cells) != len(names)
+                found = _wrong_number(names, cells) if is_cut else _cells(names, cells, line - start)
+                yield f"{path}:{line}", found
 
 
 def _header(path: Path, cells: Sequence[Any]) -> list[str]:
+    """Return the names of columns. A column without a name is called by its number, such as `(column 2)`."""
     with locate(path):
-        return unique_names(cells)
+        return [name or f"(column {number})" for number, name in enumerate(unique_names(cells), 1)]
 
 
 def unique_names(cells: Iterable[Any]) -> list[str]:
@@ -178,17 +204,35 @@ def unique_names(cells: Iterable[Any]) -> list[str]:
     return names
 
 
-def _cells(names: Sequence[str], cells: Sequence[Any]) -> Row | InputError:
-    """Return a row as values by column name, or an InputError if its number of cells is wrong.
+class LaterHeader(InputError):
+    """Raised for a row that seems to be the header, below a title or another line."""
 
-    Empty cells are None. Columns without a name are left out. Cells beyond the last name must be empty.
+
+def _cells(names: Sequence[str], cells: Sequence[Any], number: int) -> Row | InputError:
+    """Return a row as values by column name, or an InputError if it is another header or has too few or many cells.
+
+    Empty cells are None; in a column without a name they are left out. Cells beyond the last name must be empty.
+    number: of the row, from 1.
     """
+    if list(cells[: len(names)]) == list(names):
+        return InputError("repeats the names of the columns; remove the line")
+    if number <= TITLE_ROWS:
+        filled = [str(cell) for cell in cells if cell not in ("", None)]
+        known = {field for cell in filled if len(cell) < LONGEST_NAME for field in fields_of(cell)}
+        if len(known) > 1 and 2 * len(known) > len(filled):
+            return LaterHeader("seems to name the columns, which the first line must do; remove what is before")
     if len(cells) < len(names) or any(cell not in ("", None) for cell in cells[len(names) :]):
-        return InputError(f"has {len(cells)} cells where the first line has {len(names)} columns")
-    return {name: cell if cell != "" else None for name, cell in zip(names, cells, strict=False) if name}
+        return _wrong_number(names, cells)
+    row = zip(names, cells, strict=False)
+    return {name: cell if cell != "" else None for name, cell in row if cell != "" or not name.startswith("(column ")}
 
 
-def _columnar(path: Path, is_parquet: bool) -> Iterator[PlacedRow]:
+def _wrong_number(names: Sequence[str], cells: Sequence[Any]) -> InputError:
+    return InputError(f"has {len(cells)} cells where the first line has {len(names)} columns")
+
+
+def _columnar(path: Path, head: bytes) -> Iterator[PlacedRow]:
+    is_parquet = head.startswith(b"PAR1")
     with needed("pyarrow", f"{path}: reading {'Parquet' if is_parquet else 'Arrow files'}"):
         import pyarrow.feather
         import pyarrow.parquet
@@ -196,6 +240,9 @@ def _columnar(path: Path, is_parquet: bool) -> Iterator[PlacedRow]:
         if is_parquet:  # in parts: rows that repeat a document need much memory
             table = pyarrow.parquet.ParquetFile(file)
             names, parts = table.schema_arrow.names, table.iter_batches(PARQUET_ROWS)
+        elif head.startswith(ARROW_STREAM):
+            table = pyarrow.ipc.open_stream(file)
+            names, parts = table.schema.names, iter(table)
         else:
             table = pyarrow.feather.read_table(file)
             names, parts = table.schema.names, table.to_batches(PARQUET_ROWS)
@@ -215,7 +262,7 @@ def _excel(path: Path) -> Iterator[PlacedRow]:
             book = python_calamine.CalamineWorkbook.from_path(str(path))
         except python_calamine.CalamineError as error:
             raise InputError(
-                f"{path}: is a ZIP file, but no Excel file that can be read; save it as {FORMATS}"
+                f"{path}: is a ZIP file, but no Excel file that can be read; unpack it, or save it as {FORMATS}"
             ) from error
         sheets = {name: book.get_sheet_by_name(name).to_python(skip_empty_area=False) for name in book.sheet_names}
     filled = {name: rows for name, rows in sheets.items() if sum(map(_is_filled, rows)) > 1}
@@ -226,9 +273,9 @@ def _excel(path: Path) -> Iterator[PlacedRow]:
     numbered = enumerate(next(iter(filled.values()), []), 1)
     rows = [(number, cells) for number, cells in numbered if _is_filled(cells)]
     names = _header(path, rows[0][1] if rows else ())
-    for number, cells in rows[1:]:
+    for at, (number, cells) in enumerate(rows[1:], 1):
         whole = [int(cell) if isinstance(cell, float) and cell.is_integer() else cell for cell in cells]
-        yield f"{path}: row {number}", _cells(names, whole)
+        yield f"{path}: row {number}", _cells(names, whole, at)
 
 
 def _is_filled(cells: Sequence[Any]) -> bool:
@@ -320,14 +367,6 @@ def decoded(text: str) -> Any:
     """Return the JSON value of a text, with NaN and infinities as null. Raises InputError, which names no place."""
     with json_faults():
         return DECODER.decode(text.removeprefix("\ufeff").strip())
-
-
-def unfolded(value: Any) -> Any:
-    """Return the JSON object or list that a text holds. Any other value is returned unchanged."""
-    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
-        with suppress(InputError):
-            return decoded(value)
-    return value
 
 
 def _object(pairs: list[tuple[str, Any]]) -> Row:

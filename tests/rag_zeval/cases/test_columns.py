@@ -1,8 +1,9 @@
 """Which column is what: every name and layout of the table, what the user says, and no guess between two."""
 
+import json
 import shlex
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -123,6 +124,36 @@ def test_what_deepeval_calls_context_is_not_what_was_retrieved() -> None:
     assert chosen("input", "actual_output", "context", names={"contexts": "context"}).of["contexts"] == "context"
 
 
+def test_a_layout_is_known_in_any_writing_but_a_plural_is_another_name() -> None:
+    columns = chosen("input", "actualOutput", "Expected Output", "context", "retrievalContext")
+    assert columns.layout == "columns of DeepEval" and "ideal context" in columns.overlooked["context"]
+    assert (columns.of["contexts"], columns.of["truth"]) == ("retrievalContext", "Expected Output")
+    assert "passage" not in chosen("query", "passages", "generated_answer").of
+
+
+def test_ids_are_no_texts() -> None:
+    assert chosen("question", "answer", "contexts", "prediction_id", "retrieved_document_ids").overlooked == {}
+
+
+def test_no_gold_passages_and_no_other_speaker_are_suggested_as_the_answer() -> None:
+    system = {"input": [{"role": "system", "content": "Be good."}, {"role": "user", "content": "q?"}], "ideal": "t"}
+    for row in ({"user_input": "q?", "reference_contexts": "['It is a text.']", "reference": "t"}, system):
+        with pytest.raises(InputError, match=r"Add --map answer=COLUMN$"):
+            read_cases([row])
+
+
+def test_the_last_turn_of_dialogues_is_suggested() -> None:
+    turns = [{"type": "human", "content": "q?"}, {"type": "ai", "content": "a"}]
+    data = [
+        {"messages": turns[:], "contexts": "c"},
+        {"messages": [{"type": "human", "content": "hi"}, *turns[::-1], *turns]},
+    ]
+    with pytest.raises(InputError, match=r"question=messages.-2.content --map answer=messages.-1.content, if"):
+        read_cases(data)
+    read = read_cases(data, {"question": "messages.-2.content", "answer": "messages.-1.content"})
+    assert [(case.question, *case.answers.values()) for case in read.cases] == [("q?", "a")] * 2
+
+
 def test_the_users_word_comes_first() -> None:
     columns = chosen("question", "answers", "ctxs", "output", "answer", names={"answer": "output"})
     assert (columns.of["answer"], columns.of["truth"]) == ("output", "answers")
@@ -156,7 +187,7 @@ NESTED = {
         ({"question": "q?", "llama answer": "nine", "contexts": "c"}, "--map 'answer=llama answer'"),
         (
             {"messages": [{"role": role, "content": f"{role}?"} for role in ("system", "user", "assistant")]},
-            "--map question=messages.1.content --map answer=messages.2.content --map contexts=messages.0.content",
+            "--map question=messages.-2.content --map answer=messages.-1.content --map contexts=messages.0.content",
         ),
     ],
 )
@@ -188,8 +219,9 @@ def test_a_map_to_nowhere_is_an_error(names: dict[str, str], message: str) -> No
     assert message in str(error.value)
 
 
-def test_paths_go_into_objects_lists_and_texts_of_json() -> None:
-    row = {"run": '{"in": {"q": "q?"}, "out": [{"text": "a"}]}', "docs": [{"body": "x"}, {"body": "y"}]}
+@pytest.mark.parametrize("printed", [json.dumps, str])
+def test_paths_go_into_objects_lists_and_printed_ones(printed: Callable[[Any], str]) -> None:
+    row = {"run": printed({"in": {"q": "q?"}, "out": [{"text": "a"}]}), "docs": [{"body": "x"}, {"body": "y"}]}
     names = {"question": "run.in.q", "answer": "run.out.0.text", "contexts": "docs.body"}
     (case,) = read_cases([row], names).cases
     assert (case.question, case.answers, case.contexts) == ("q?", {"answer": "a"}, ("x", "y"))

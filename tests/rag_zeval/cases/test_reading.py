@@ -83,6 +83,30 @@ def test_contexts_that_seem_to_be_ids_or_links_are_told(contexts: list[str], war
     ) == warned
 
 
+@pytest.mark.parametrize(
+    ("cells", "warning"),
+    [
+        ({"truth": "N/A"}, "ground truth: 1 of 2 say 'N/A', which is read as a text"),
+        ({"contexts": ["text", "n/a"]}, "retrieved contexts: 1 of 3 say 'n/a', which is read as a text"),
+        ({"answer": "None "}, None),
+        ({"answer": "['Rome']"}, "answer: 1 of 2 print a list or object, which is read as a text: ['Rome']"),
+        ({"answer": "{'text': 'Rome'}"}, "answer: 1 of 2 print a list or object, which is read as a text: {'text':"),
+        ({"question": "other?"}, "1 cases repeat another's question, answer and contexts; all are judged"),
+        ({"answer": "[1] says: Rome"}, None),
+    ],
+)
+def test_texts_that_may_mean_something_else_are_told(cells: dict[str, Any], warning: str | None) -> None:
+    other = {"question": "other?", "answer": "Rome", "contexts": ["c"], "truth": "t"}
+    read = str(read_cases([other, {**other, "question": "q?", **cells}]))
+    assert f"warning: {warning}" in read if warning else "warning" not in read
+
+
+def test_a_cell_in_which_a_formula_failed_holds_no_text() -> None:
+    row = {"question": "q?", "answer": "#NAME?", "contexts": "#N/A", "truth": "t"}
+    (case,) = read_cases([row]).cases
+    assert (case.unanswered, case.contexts) == ({"answer": "no answer: #NAME?"}, ())
+
+
 def test_names_of_systems() -> None:
     rows = [{"question": "q", "answers": {"old": "a", "new": None}, "contexts": "c"}]
     (case,) = read_cases(rows).cases
@@ -176,7 +200,8 @@ def test_all_bad_rows_are_told_and_can_be_left_out(tmp_path: Path) -> None:
         read_cases(path)
     assert error.value.lines == [
         f"{path}:1: column 'question' is empty: fill it in, or remove the row",
-        f"{path}:2: column 'answer': must be a text, found a list",
+        f"{path}:2: column 'answer': must be a text, found a list; if the text is inside, name its place, "
+        "as in --map answer=output.text or --map answer=outputs.0",
         f"{path}:3: column 'latency_s': must be a number, 0 or more, found 'fast'",
         f"{path}:6: not valid JSON: Expecting ':' delimiter at column 12",
         "4 of 6 rows cannot be read; fix them, or add --skip-bad-rows",

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from rag_zeval.cases.reading import read_cases
 from rag_zeval.cases.row_files import read_table
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
@@ -47,6 +48,7 @@ FILES: dict[str, tuple[str, Callable[[], bytes]]] = {
     "semicolons": ("a.csv", lambda: as_text(";")),
     "tabs in .csv": ("a.csv", lambda: as_text("\t")),
     "tsv": ("a.tsv", lambda: as_text("\t")),
+    "commas in .tsv": ("a.tsv", lambda: as_text(",")),
     "txt": ("a.txt", lambda: as_text("\t")),
     "Excel's own line": ("a.csv", lambda: as_text(";", before="sep=;\r\n")),
     "BOM": ("a.csv", lambda: as_text(",", "utf-8-sig")),
@@ -91,6 +93,37 @@ def test_spaces_that_align_a_markdown_table_are_no_part_of_its_cells(tmp_path: P
     assert rows(tmp_path / "a.md") == [{"id": "7", "question": "Who is it?"}, {"id": "10", "question": "Who?"}]
 
 
+def test_a_bar_in_a_markdown_cell_is_escaped(tmp_path: Path) -> None:
+    head = "| question | answer |\n|---|---|\n"
+    (tmp_path / "a.md").write_text(head + "| a \\| b? | c\\|d |\n")
+    assert rows(tmp_path / "a.md") == [{"question": "a | b?", "answer": "c|d"}]
+    (tmp_path / "a.md").write_text(head + "| a? | c | d |\n")
+    ((_, row),) = read_table(tmp_path / "a.md")
+    assert str(row) == "has 5 cells where the first line has 4 columns"
+
+
+@pytest.mark.parametrize("above", ["Run of May\n", "Run of May,,\n", "Run,of,May\n\nby Ann,,\n"])
+def test_a_header_below_a_title_is_named(tmp_path: Path, above: str) -> None:
+    (tmp_path / "a.csv").write_text(f"{above}Question,Answer,Contexts\nq?,a,c\n")
+    line = above.count("\n") + 1
+    with pytest.raises(InputError, match=f"a.csv:{line}: seems to name the columns, which the first line must do"):
+        read_cases(tmp_path / "a.csv")
+
+
+def test_a_header_in_the_middle_is_no_row(tmp_path: Path) -> None:
+    table = "question,answer,contexts\nq?,a,c\n"
+    (tmp_path / "a.csv").write_text(table * 2)
+    with pytest.raises(InputError, match=r"a.csv:3: repeats the names of the columns; remove the line"):
+        read_cases(tmp_path / "a.csv")
+
+
+def test_a_column_without_a_name_is_told_if_it_holds_something(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("question,,answer,contexts,,\nq?,note,a,c,,\nr?,,a,c,,\n")
+    assert read_cases(tmp_path / "a.csv").columns.unused == ("(column 2)",)
+    (case, _) = read_cases(tmp_path / "a.csv", {"truth": "(column 2)"}).cases
+    assert case.truth == "note"
+
+
 def test_arrow_and_excel_files_hold_the_same_rows(tmp_path: Path) -> None:
     import openpyxl
     import pyarrow
@@ -106,7 +139,9 @@ def test_arrow_and_excel_files_hold_the_same_rows(tmp_path: Path) -> None:
         book.active.append(line)
     book.active.cell(2, 5, "id")
     book.save(tmp_path / "a.xlsx")
-    assert rows(tmp_path / "a.pq") == rows(tmp_path / "a.arrow") == ROWS
+    with pyarrow.ipc.new_stream(tmp_path / "stream.arrow", table.schema) as stream:  # as datasets.save_to_disk does
+        stream.write_table(table)
+    assert rows(tmp_path / "a.pq") == rows(tmp_path / "a.arrow") == rows(tmp_path / "stream.arrow") == ROWS
     assert rows(tmp_path / "a.xlsx") == [{**row, "id": 7} for row in ROWS]
     book["empty"].append(HEAD)
     book["empty"].append(HEAD)
@@ -148,10 +183,14 @@ def test_an_advised_encoding_can_read_the_file(tmp_path: Path, written: str, giv
         assert rows(path, written) == [{"question": "q?", "answer": text}]
 
 
-def test_a_pipe_is_refused_because_it_cannot_be_read_twice(tmp_path: Path) -> None:
+def test_pipes_and_folders_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match="pipe: is not a regular file"):
-        read_table(tmp_path / "pipe")
+    for name in (tmp_path / "pipe", Path("-")):  # which cannot be read twice
+        with pytest.raises(InputError, match="is a pipe or a device, which can be read only once; save its content"):
+            read_table(name)
+    (tmp_path / "b.arrow").touch()
+    with pytest.raises(InputError, match=f"is a folder; name a file in it, such as {tmp_path}/b.arrow"):
+        read_table(tmp_path)
 
 
 def test_rows_stand_where_they_begin(tmp_path: Path) -> None:
@@ -164,8 +203,14 @@ def test_rows_stand_where_they_begin(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
+        (
+            "a.csv",
+            b"\n<!DOCTYPE html><html><table></table></html>",
+            "a.csv: is a web page, not a table; save the table as",
+        ),
         ("a.csv", b"question,question\nq,r\n", "a.csv: has two columns named 'question'; rename one"),
         ("a.csv", b'question,answer\n"q,a\n', "a.csv:2: cannot be read from this point on"),
+        ("a.json", b'[{"a": "b', "a.json:1: not valid JSON: Unterminated string starting at column 8"),
         ("a.json", b"[[1, 2]]", "a.json: has rows without column names"),
         ("a.json", b"7", "a.json: must hold a JSON list or object, found int"),
         ("a.json", b'[{"a": 1, "a": 2}]', "an object has two fields named 'a'"),
@@ -174,7 +219,11 @@ def test_rows_stand_where_they_begin(tmp_path: Path) -> None:
         ("a.json", b"[" * 100_000, "a.json: not valid JSON"),
         ("a.json", b'[{"a": ' + b"9" * 5000 + b"}]", "a number has more than 300 digits"),
         ("a.parquet", b"PAR1 no parquet", "a.parquet: cannot be read"),
-        ("a.xlsx", b"PK\x03\x04 no zip", "a.xlsx: is a ZIP file, but no Excel file that can be read; save it as CSV"),
+        (
+            "a.xlsx",
+            b"PK\x03\x04 no zip",
+            "a.xlsx: is a ZIP file, but no Excel file that can be read; unpack it, or save it",
+        ),
         ("a.pkl", pickle.dumps({"question": ["é\x01"]}), "a.pkl: is neither text nor a table that can be read"),
         ("a.xls", b"\xd0\xcf\x11\xe0", "is in the old Excel format .xls"),
         ("a.csv.gz", gzip.compress(b"question,answer\nq,a\n" * 99, mtime=0)[:-9], "a.csv.gz: cannot be unpacked"),
