@@ -41,7 +41,8 @@ def csv_rows(path: Path, lines: Iterable[str], delimiter: str, start: int = 1) -
             yield line, cells
             line = start + reader.line_num
     except csv.Error as error:
-        raise InputError(f"{path}:{line}: cannot be read from this point on: {error}") from error
+        quotes = '; inside a quoted cell, write a quotation mark twice ("")' if "expected after" in str(error) else ""
+        raise InputError(f"{path}:{line}: cannot be read from this point on: {error}{quotes}") from error
 
 
 def sheet_text(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -26,6 +26,7 @@ BLOCK = 1 << 20
 # is a list of values of that kind. A mapping names the fields of an object; `{str: kind}` allows any fields of a kind.
 Kind = Any
 FieldTypes = Mapping[str, Kind]  # the fields of an object; those of the kind `Maybe` may be missing
+TORN = "; the line does not end: if a run that wrote it was interrupted, run the same command again, which repairs it"
 DEEPEST = 100  # levels of nested lists and objects: deeper ones make no sense, and break recursive code
 MOST = 2**63  # numbers in a field are smaller, so their sums are finite and they fit into an array
 COUNT = range(MOST)
@@ -49,6 +50,7 @@ MARKS = {  # byte order mark -> encoding; UTF-32's comes first, because it begin
     codecs.BOM_UTF16_BE: "utf-16",
     codecs.BOM_UTF8: "utf-8-sig",
 }
+TABLES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".feather", ".arrow", ".xlsx", ".gz")
 WEIGHT_FILES = (
     "*.safetensors",
     "*.bin",
@@ -105,13 +107,21 @@ def iter_jsonl(
     them. Raises InputError, naming file, line and field, at the first line that does not fit. It is also raised if the
     file cannot be read.
     """
+    line = b"\n"
+
+    def whole() -> Iterator[bytes]:
+        nonlocal line
+        for line in file:
+            if not growing or line.endswith(b"\n"):
+                yield line
+
     with readable(path), open(path, "rb") as file:
-        lines = (line for line in file if not growing or line.endswith(b"\n"))
         for number, row in json_lines(
-            lines, partial(check_fields, required=required or {}), WITH_NAN if has_nan else DECODER
+            whole(), partial(check_fields, required=required or {}), WITH_NAN if has_nan else DECODER
         ):
             if isinstance(row, InputError):
-                raise InputError(f"{path}:{number}: {row}") from row
+                torn = "" if line.endswith(b"\n") else TORN
+                raise InputError(f"{path}:{number}: {row}{torn}") from row
             yield number, row
 
 
@@ -314,6 +324,15 @@ def check_regular(path: Path) -> None:
     """Raise InputError if `path` exists and is no regular file. A pipe would block for ever, a device has no end."""
     if path.exists() and not path.is_file():
         raise InputError(f"{path}: is not a regular file; choose another")
+
+
+def check_several_readings(path: Path) -> None:
+    """Raise InputError for a folder, and for a pipe or a device, which cannot be read several times as files are."""
+    if path.is_dir():
+        file = next((file for file in sorted(path.iterdir()) if file.suffix in TABLES), None)
+        raise InputError(f"{path}: is a folder; name a file in it{f', such as {file}' if file else ''}")
+    if str(path) == "-" or (path.exists() and not path.is_file()):
+        raise InputError(f"{path}: is a pipe or a device, which can be read only once; save its content as a file")
 
 
 def check_writable(path: Path) -> None:

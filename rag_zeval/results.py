@@ -9,7 +9,18 @@ from typing import Any
 
 from rag_zeval.cases.case import Case
 from rag_zeval.errors import InputError
-from rag_zeval.files import COUNT, NONE, NUMBER_OR_NONE, FieldTypes, Maybe, Row, check_fields, iter_unique, locate
+from rag_zeval.files import (
+    COUNT,
+    NONE,
+    NUMBER_OR_NONE,
+    FieldTypes,
+    Maybe,
+    Row,
+    check_fields,
+    check_several_readings,
+    iter_unique,
+    locate,
+)
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import BETWEEN, NOUNS, judged_by
 from rag_zeval.judge.schema import TRAJECTORY
@@ -127,6 +138,7 @@ class ResultFile:
     required: FieldTypes = field(default_factory=lambda: READ)
 
     def __iter__(self) -> Iterator[Row]:
+        check_several_readings(Path(self.path))
         lines: dict[Hashable, int] = {}
         for number, row in iter_unique(self.path, {}):
             if row["id"] != SPENT:

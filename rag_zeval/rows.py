@@ -112,6 +112,7 @@ class RowWriter:
         self._settled = False
         check_regular(self.path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._is_new = not self.path.exists()
         self._file = _open_locked(self.path)
         try:
             self.done = StoredRows(self.path, dict)
@@ -162,7 +163,9 @@ class RowWriter:
     def __enter__(self) -> RowWriter:
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, fault: type[BaseException] | None, *_: object) -> None:
+        if fault is not None and self._is_new and self.path.stat().st_size == 0:
+            self.path.unlink()  # a command that could not begin leaves no file
         self._file.close()
 
 

@@ -22,6 +22,7 @@ from rag_zeval.errors import InputError, needed
 from rag_zeval.files import (
     MARKS,
     Row,
+    check_several_readings,
     finite,
     json_faults,
     json_lines,
@@ -40,11 +41,12 @@ BAR = "\ue07c"  # stands for an escaped bar
 TITLE_ROWS = 20  # a header is looked for in so many rows below the first line
 LONGEST_NAME = 40  # characters of a column's name that may be known
 NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f]")
-SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".feather", ".arrow", ".xlsx", ".gz")
 FORMATS = "CSV, JSON, Excel, Parquet or Feather"
 FEW_LETTERS = 200  # bytes beyond ASCII; fewer are not enough to detect an encoding
 # Encodings that spreadsheet programs write.
-LEGACY = ["cp1252", "shift_jis", "gb18030", "big5", "euc_kr", "cp1251", "cp1250", "cp1253", "cp1254", "utf_16_le"]
+LEGACY = [
+    "cp1252", "shift_jis", "gb18030", "big5", "euc_kr", "cp1251", "cp1250", "cp1253", "cp1254", "cp1256", "utf_16_le",
+]  # fmt: skip
 
 
 def read_table(path: Path, encoding: str | None = None) -> Iterator[PlacedRow]:
@@ -56,7 +58,7 @@ def read_table(path: Path, encoding: str | None = None) -> Iterator[PlacedRow]:
     Raises InputError, now or while rows are read, if the file cannot be read. It names the file, and if possible the
     line.
     """
-    _check_file(path)
+    check_several_readings(path)
     with _told(path), _bytes(path) as file:
         head = file.read(HEAD)
     if head.startswith((b"PAR1", b"ARROW1", b"FEA1", ARROW_STREAM)):
@@ -85,15 +87,6 @@ def read_table(path: Path, encoding: str | None = None) -> Iterator[PlacedRow]:
     ):
         return _delimited(path, encoding, "\t" if name.endswith(".tsv") else None)
     return _json(path, encoding)
-
-
-def _check_file(path: Path) -> None:
-    """Raise InputError for a folder, and for a pipe: a file is read several times, which a pipe cannot be."""
-    if path.is_dir():
-        file = next((file for file in sorted(path.iterdir()) if file.suffix in SUFFIXES), None)
-        raise InputError(f"{path}: is a folder; name a file in it{f', such as {file}' if file else ''}")
-    if str(path) == "-" or (path.exists() and not path.is_file()):
-        raise InputError(f"{path}: is a pipe or a device, which can be read only once; save its content as a file")
 
 
 @contextmanager
@@ -150,7 +143,11 @@ def _named_encoding(path: Path, tried: str) -> str:
     named = next((one for one in guesses if codecs.lookup(one).name != failed and _decodes(content, one)), None)
     if named is None:
         return "; save it as UTF-8"
-    return f"; it looks like {named}: add --encoding {named} if the texts then look right (--dry-run shows some)"
+    saved = "" if named == "utf-8" else "save it as UTF-8, or "
+    return (
+        f"; it looks like {named}: {saved}give `rag-zeval evaluate` the option --encoding {named} if the texts then "
+        "look right (--dry-run shows some)"
+    )
 
 
 def _decodes(content: bytes, encoding: str) -> bool:

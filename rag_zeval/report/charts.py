@@ -1,6 +1,7 @@
 """The figures of a report as PNG, for a paper: means with intervals, histograms, slices."""
 
 import io
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,10 @@ from rag_zeval.scoring.summary import Column
 from rag_zeval.text import one_line
 
 DPI = 200
+OTHER_FONTS = (  # for letters that matplotlib's own font lacks, if they are installed
+    "Noto Sans CJK SC", "Noto Sans CJK JP", "Source Han Sans SC", "WenQuanYi Zen Hei", "PingFang SC",
+    "Hiragino Sans GB", "Arial Unicode MS", "Noto Sans Devanagari", "Noto Sans Thai", "Noto Emoji",
+)  # fmt: skip
 WIDTH, LINE = 4.2, 0.32  # inches: width of a panel, height of a line in it
 LONGEST_NAME = 40  # characters
 SLICES = 30  # most slices that are drawn, the worst ones
@@ -26,11 +31,14 @@ def write_charts(folder: Path, rows: Iterable[Row]) -> list[Path]:
     Raises InputError if matplotlib is not installed.
     """
     with needed("matplotlib", "--figures"):
+        from matplotlib import font_manager
         from matplotlib.figure import Figure
         from matplotlib.text import Text
 
     table = ScoreTable(rows)
     draws: tuple[Callable[[Figure, ScoreTable], None], ...] = (_means, _histograms, _slices)
+    installed = {font.name for font in font_manager.fontManager.ttflist}
+    fonts = ["sans-serif", *(name for name in OTHER_FONTS if name in installed)]
     paths = []
     for name, draw in zip(CHARTS, draws if len(table.slices) > 1 else draws[:-1], strict=False):
         figure = Figure(layout="constrained")
@@ -38,8 +46,11 @@ def write_charts(folder: Path, rows: Iterable[Row]) -> list[Path]:
         texts: list[Any] = figure.findobj(Text)
         for text in texts:
             text.set_parse_math(False)  # a system's name may look like a formula
+            text.set_fontfamily(fonts)
         image = io.BytesIO()
-        figure.savefig(image, format="png", dpi=DPI, metadata={"Software": None})
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)  # it is drawn as a box
+            figure.savefig(image, format="png", dpi=DPI, metadata={"Software": None})
         paths.append(folder / f"{name}.png")
         write_bytes(paths[-1], image.getvalue())
     return paths

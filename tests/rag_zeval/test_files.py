@@ -125,6 +125,16 @@ def test_of_a_file_that_grows_the_torn_last_line_is_left_out(tmp_path):
     assert list(iter_jsonl(path, growing=True)) == [(1, {"a": 1}), (3, {"a": 2})]
 
 
+def test_a_torn_line_is_told_with_what_repairs_it(tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b'{"a": 1}\n{"a": 2')
+    with pytest.raises(InputError, match="if a run that wrote it was interrupted, run the same command again"):
+        read_jsonl(path)
+    path.write_bytes(b'{"a": 1\n{"a": 2')
+    with pytest.raises(InputError, match=r"in.jsonl:1: not valid JSON: [^;]*$"):
+        read_jsonl(path)
+
+
 def test_two_runs_differ_in_the_first_setting_that_is_not_the_same():
     run = {"seed": 1, "train": {"lr": 0.5, "steps": [1, 2]}, "more": {}}
     assert first_difference(run, json.loads(json.dumps(run))) is None

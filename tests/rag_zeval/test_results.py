@@ -4,6 +4,7 @@ A price list is read or refused by file, model and field; what is not known cost
 """
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,12 @@ def test_systems_and_metrics_are_columns_and_a_missing_score_is_no_number() -> N
     assert (first.mean, first.scored, first.answers, first.trial_sd) == (0.75, 2, 3, None)
     assert (second.mean, second.ci, second.coverage) == (0.0, None, 1 / 3)
     assert (column([result("a", None)]).mean, column([result("a", None)]).coverage) == (None, 0.0)
+
+
+def test_a_pipe_is_no_result_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="is a pipe or a device, which can be read only once"):
+        read_judged(tmp_path / "pipe")
 
 
 @pytest.mark.parametrize("metric", ["m", "ragchecker_hallucination@truth"])  # of the second, less is better

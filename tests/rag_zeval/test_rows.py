@@ -57,6 +57,15 @@ def test_a_file_that_another_run_writes_is_refused_and_free_when_it_ends(tmp_pat
         assert list(writer.done) == ["a", "b"]
 
 
+def test_a_run_that_could_not_begin_leaves_no_file(tmp_path):
+    for name, there in (("new", False), ("old", True)):
+        if there:
+            (tmp_path / name).touch()
+        with pytest.raises(InputError, match="no such model"), RowWriter(tmp_path / name):
+            raise InputError("no such model")
+        assert (tmp_path / name).exists() == there
+
+
 def row(number, text="ä\n"):
     return {"id": str(number), "text": text * number}
 

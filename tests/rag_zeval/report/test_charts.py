@@ -1,10 +1,12 @@
 """The figures for a paper: what their legends name, and what their axes count."""
 
+import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rag_zeval.report.charts import _histograms, _slices
+from rag_zeval.report.charts import _histograms, _slices, write_charts
 from rag_zeval.report.scores import ScoreTable
 
 
@@ -29,3 +31,11 @@ def test_answers_are_counted_in_whole_numbers_from_zero(make_row: Any, scores: l
         ticks = [tick for tick in ax.get_yticks() if low <= tick <= high]
         assert low == 0 and len(ticks) > 1 and all(tick == int(tick) for tick in ticks)
         assert len(ax.get_title().splitlines()) == 2  # the names, and how many are scored
+
+
+def test_names_that_no_font_has_are_drawn_without_a_warning(make_row: Any, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    rows = [make_row(tag, [None], slice_tag=tag, systems=["系统\U0001f600"], scores=[1.0]) for tag in ("中文", "ข")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert [path.name for path in write_charts(tmp_path, rows)] == ["means.png", "histograms.png", "slices.png"]
