@@ -120,7 +120,7 @@ def iter_jsonl(
             whole(), partial(check_fields, required=required or {}), WITH_NAN if has_nan else DECODER
         ):
             if isinstance(row, InputError):
-                torn = "" if line.endswith(b"\n") else TORN
+                torn = TORN if row.__cause__ is not None and not line.endswith(b"\n") else ""
                 raise InputError(f"{path}:{number}: {row}{torn}") from row
             yield number, row
 

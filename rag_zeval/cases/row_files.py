@@ -168,13 +168,13 @@ def _delimited(path: Path, encoding: str, delimiter: str | None) -> Iterator[Pla
             first, start = file.readline(), start + 1
         names: list[str] = []
         delimiter = delimiter if delimiter and delimiter in first else delimiter_of(first)
-        lines = chain([first], file)
+        lines: Iterable[str] = chain([first], file)
         is_markdown = False
         if delimiter == "|":
             second = file.readline()
             is_markdown = all(map(MARKDOWN_RULE.fullmatch, second.split("|")))
             lines = chain([first, second], file)
-        if is_markdown:  # in its cells, "\\|" is a bar
+        if is_markdown:  # in its cells, \| is a bar
             lines = (line.replace(r"\|", BAR) for line in lines)
         for line, written in csv_rows(path, lines, delimiter, start):
             # Markdown has spaces around a cell, to align it

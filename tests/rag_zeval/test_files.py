@@ -130,9 +130,10 @@ def test_a_torn_line_is_told_with_what_repairs_it(tmp_path):
     path.write_bytes(b'{"a": 1}\n{"a": 2')
     with pytest.raises(InputError, match="if a run that wrote it was interrupted, run the same command again"):
         read_jsonl(path)
-    path.write_bytes(b'{"a": 1\n{"a": 2')
-    with pytest.raises(InputError, match=r"in.jsonl:1: not valid JSON: [^;]*$"):
-        read_jsonl(path)
+    for content in (b'{"a": 1\n{"a": 2', b"[1]"):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=r"in.jsonl:1: [^;]*$"):
+            read_jsonl(path)
 
 
 def test_two_runs_differ_in_the_first_setting_that_is_not_the_same():
