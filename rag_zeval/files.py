@@ -63,10 +63,12 @@ WEIGHT_FILES = (
 
 @contextmanager
 def locate(where: object) -> Iterator[None]:
-    """Prepend a place (a file, `file:line`, an entry) to the message of any InputError that is raised inside."""
+    """Prepend a place (a file, `file:line`, an entry) to the message of any InputError raised inside that lacks it."""
     try:
         yield
     except InputError as error:
+        if str(error).startswith(f"{where}:"):
+            raise
         raise InputError(f"{where}: {error}") from error
 
 

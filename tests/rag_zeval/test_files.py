@@ -20,6 +20,7 @@ from rag_zeval.files import (
     first_difference,
     iter_jsonl,
     iter_unique,
+    locate,
     model_revision,
     model_sha256,
     read_json,
@@ -123,6 +124,12 @@ def test_of_a_file_that_grows_the_torn_last_line_is_left_out(tmp_path):
     path.write_bytes(b'{"a": 1}\n\n{"a": 2}\n{"a": 3}')
     assert [row["a"] for _, row in iter_jsonl(path)] == [1, 2, 3]
     assert list(iter_jsonl(path, growing=True)) == [(1, {"a": 1}), (3, {"a": 2})]
+
+
+def test_a_place_is_named_once():
+    for message in ("no rows", "a.jsonl: no rows", "a.jsonl:1: no rows"):
+        with pytest.raises(InputError, match=r"^a.jsonl:(1:)? no rows$"), locate("a.jsonl"):
+            raise InputError(message)
 
 
 def test_a_torn_line_is_told_with_what_repairs_it(tmp_path):
