@@ -173,29 +173,24 @@ def run_app(app: typer.Typer, words: Sequence[str] | None = None, name: str | No
     return 0
 
 
-def run_command(command: Callable[..., None], words: Sequence[str], module: str, about: str | None) -> int:
-    """Run a function as a command, on the words after `python -m module`, and return its exit status as `run_app` does.
-
-    The function's parameters are the command's options. about: the help text; its paragraphs and list items are filled
-    to the width of the terminal.
-    """
-    import typer
-
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command(help=re.sub(r"(?<!\n)\n(?![\n-]) *", " ", about or ""))(command)
-    return run_app(app, list(words), f"python -m {module}")
-
-
 def command_line(command: Callable[..., None], module: str, about: str | None) -> Callable[..., int]:
     """Return the `main` of a module with one command. It runs the command and returns its `exit_status`.
 
-    `main` takes the words for the command; by default those after `python -m module`.
+    The function's parameters are the command's options. about: the help text; its paragraphs and list items are filled
+    to the width of the terminal. `main` takes the words for the command; by default those after `python -m module`.
 
         main = command_line(write, "synthesize.answer_set", "Keep the answers of finished runs.")
         sys.exit(main())
     """
 
+    def run(words: Sequence[str]) -> int:
+        import typer
+
+        app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        app.command(help=re.sub(r"(?<!\n)\n(?![\n-]) *", " ", about or ""))(command)
+        return run_app(app, list(words), f"python -m {module}")
+
     def main(words: Sequence[str] | None = None) -> int:
-        return exit_status(lambda: run_command(command, sys.argv[1:] if words is None else words, module, about))
+        return exit_status(lambda: run(sys.argv[1:] if words is None else words))
 
     return main

@@ -21,7 +21,7 @@ from experiments.timing.call_costs import examples
 from rag_zeval.errors import InputError
 from rag_zeval.files import file_sha256, write_json
 from rag_zeval.rows import RowWriter
-from rag_zeval.streams import exit_status, run_command
+from rag_zeval.streams import command_line
 from rag_zeval.text import content_hash, one_line
 
 ANSWERS = 200
@@ -143,9 +143,7 @@ def bench_peers(
     print("\n\n".join(tables(packages, outcomes, 2 * (n // 2))))
 
 
-def main(argv: Sequence[str]) -> int:
-    return run_command(bench_peers, argv, "experiments.peers", __doc__)
-
+main = command_line(bench_peers, "experiments.peers", __doc__)
 
 if __name__ == "__main__":
-    sys.exit(exit_status(lambda: main(sys.argv[1:])))
+    sys.exit(main())

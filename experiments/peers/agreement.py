@@ -40,7 +40,7 @@ from rag_zeval.results import SPENT
 from rag_zeval.scorers.score import Score, Scored, Scorer
 from rag_zeval.scoring.opening import Asking, Models, open_scorer
 from rag_zeval.statistics.bootstrap import DRAWS, Correlation, interval
-from rag_zeval.streams import exit_status, run_command
+from rag_zeval.streams import command_line
 from rag_zeval.text import content_hash, with_interval
 
 MEASURES = [name.removeprefix(PREFIX) for name in ORIGINALS if "citation" not in name]  # these answers cite nothing
@@ -114,9 +114,7 @@ def agreement(
     print(markdown(["scorer", "our status", "the original's score or status", "answers"], reasons))
 
 
-def main(argv: Sequence[str]) -> int:
-    return run_command(agreement, argv, "experiments.peers.agreement", __doc__)
-
+main = command_line(agreement, "experiments.peers.agreement", __doc__)
 
 if __name__ == "__main__":
-    sys.exit(exit_status(lambda: main(sys.argv[1:])))
+    sys.exit(main())

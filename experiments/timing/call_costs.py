@@ -11,7 +11,6 @@ sends the same prompt for both answers, the prompt is sent and counted once.
 
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +24,7 @@ from rag_zeval.scorers.registry import COSTS, CRITERIA_FILES, MEASURES, Named, n
 from rag_zeval.scoring.estimate import MockJudge, WordEmbedder, asked
 from rag_zeval.scoring.opening import Asking, Models, open_scorer
 from rag_zeval.stages import world
-from rag_zeval.streams import exit_status, run_command
+from rag_zeval.streams import command_line
 
 DOCS = Path(__file__).parents[2] / "docs" / "scorer-costs.md"
 PAIRS, SEED, CHUNKS = 60, 20261121, 5
@@ -82,9 +81,7 @@ def call_costs() -> None:
     write_text(DOCS, "\n".join([text + table[0], *table[1:], ""]))
 
 
-def main(argv: Sequence[str]) -> int:
-    return run_command(call_costs, argv, "experiments.timing.call_costs", __doc__)
-
+main = command_line(call_costs, "experiments.timing.call_costs", __doc__)
 
 if __name__ == "__main__":
-    sys.exit(exit_status(lambda: main(sys.argv[1:])))
+    sys.exit(main())

@@ -14,7 +14,7 @@ median over the pairs.
 
 import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, NamedTuple
@@ -23,7 +23,7 @@ import typer
 
 from experiments.timing.pairs import TimedPairs, share_different, table, time_in_turn
 from rag_zeval.errors import InputError
-from rag_zeval.streams import exit_status, run_command
+from rag_zeval.streams import command_line
 
 NEW_TOKENS = 64
 ALPHAS = (0.0, -0.5, -1.0, -1.4)
@@ -213,9 +213,7 @@ def decoding_speed(names: Names = ["cad", "evidence"]) -> None:  # noqa: B006 - 
     print(table([MEASUREMENTS[name]() for name in names], "theirs"))
 
 
-def main(argv: Sequence[str]) -> int:
-    return run_command(decoding_speed, argv, "experiments.timing.decoding_speed", __doc__)
-
+main = command_line(decoding_speed, "experiments.timing.decoding_speed", __doc__)
 
 if __name__ == "__main__":
-    sys.exit(exit_status(lambda: main(sys.argv[1:])))
+    sys.exit(main())

@@ -8,7 +8,7 @@ files; the page explains its columns.
 import platform
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from experiments.timing import decoding_speed
 from experiments.timing.decoding_speed import ALPHAS, NEW_TOKENS, SMALL, Prompts
 from experiments.timing.pairs import share_different, timed
 from rag_zeval.files import Row, read_json, write_json, write_text
-from rag_zeval.streams import exit_status, run_command
+from rag_zeval.streams import command_line
 from train.model_shape import KEPT, shape_of
 
 QWEN_7B = read_json(KEPT)["Qwen2.5-7B-Instruct"]
@@ -133,9 +133,7 @@ def cpu_name() -> str:
     return model[1] if model else platform.machine()
 
 
-def main(argv: Sequence[str]) -> int:
-    return run_command(device_speed, argv, "experiments.timing.device_speed", __doc__)
-
+main = command_line(device_speed, "experiments.timing.device_speed", __doc__)
 
 if __name__ == "__main__":
-    sys.exit(exit_status(lambda: main(sys.argv[1:])))
+    sys.exit(main())

@@ -27,7 +27,7 @@ import typer
 
 from rag_zeval.errors import InputError
 from rag_zeval.stages.config import load_config
-from rag_zeval.streams import exit_status, run_command
+from rag_zeval.streams import command_line
 
 BEFORE = "cc43b66"  # the commit that this checkout is compared with
 ROOT = Path(__file__).resolve().parents[2]
@@ -144,10 +144,7 @@ def table(found: Found) -> str:
     return "\n".join(lines)
 
 
-def main(argv: Sequence[str]) -> int:
-    """Return the exit status: 0 measured, 1 `before` and `now` do not agree, 2 wrong input."""
-    return run_command(lane_speed, argv, "experiments.timing.lane_speed", __doc__)
-
+main = command_line(lane_speed, "experiments.timing.lane_speed", __doc__)
 
 if __name__ == "__main__":
-    sys.exit(exit_status(lambda: main(sys.argv[1:])))
+    sys.exit(main())

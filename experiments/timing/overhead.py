@@ -40,7 +40,7 @@ from rag_zeval.progress import Progress
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Scored
 from rag_zeval.statistics.bootstrap import DRAWS
-from rag_zeval.streams import exit_status, run_command
+from rag_zeval.streams import command_line
 
 OPEN = 64  # concurrent requests
 ROWS, PAIRS = 2_000, 3
@@ -145,10 +145,6 @@ def seconds_of(side: Side) -> tuple[float, float]:
     return seconds, time.process_time() - before
 
 
-def main(argv: Sequence[str]) -> int:
-    return run_command(overhead, argv, "experiments.timing.overhead", __doc__)
-
-
 def overhead(
     rows: Annotated[int, typer.Argument(min=1, help="The number of rows to judge.")] = ROWS,
     pairs: Annotated[int, typer.Argument(min=0, help="How often to time. 0 runs only the harness, once.")] = PAIRS,
@@ -175,5 +171,7 @@ def overhead(
     print(f"peak memory of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
 
 
+main = command_line(overhead, "experiments.timing.overhead", __doc__)
+
 if __name__ == "__main__":
-    sys.exit(exit_status(lambda: main(sys.argv[1:])))
+    sys.exit(main())

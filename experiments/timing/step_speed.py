@@ -17,14 +17,13 @@ that log-probabilities agree to 1e-4, and gradient norms to 1e-4 of the norm.
 import io
 import os
 import sys
-from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Annotated
 
 import typer
 
 from experiments.timing.pairs import table
-from rag_zeval.streams import exit_status, run_command
+from rag_zeval.streams import command_line
 
 
 def step_speed(
@@ -44,10 +43,7 @@ def step_speed(
         raise typer.Exit(1)
 
 
-def main(argv: Sequence[str]) -> int:
-    """Return the exit status: 0 measured, 1 the sides do not agree, 2 wrong input."""
-    return run_command(step_speed, argv, "experiments.timing.step_speed", __doc__)
-
+main = command_line(step_speed, "experiments.timing.step_speed", __doc__)
 
 if __name__ == "__main__":
-    sys.exit(exit_status(lambda: main(sys.argv[1:])))
+    sys.exit(main())

@@ -4,7 +4,6 @@ Commands are collected, never listed here. `make` is asked what it would run, so
 words. Nothing is started but `make --dry-run`. What a command runs must also be run by some test, on data of its own.
 """
 
-import argparse
 import os
 import re
 import shlex
@@ -151,23 +150,15 @@ def check_module(module: str, words: tuple[str, ...], monkeypatch: pytest.Monkey
     source = path.read_text(encoding="utf-8")
     dotted = ".".join(path.relative_to(ROOT).with_suffix("").parts)
     stage = re.search(r"load_config\(\"(\w+)\"", source)
-    if "run_command(" in source or "command_line(" in source or "parse_args" in source:
-        parse = argparse.ArgumentParser.parse_args
+    if "run_app(" in source or "command_line(" in source:
 
-        def parse_only(parser: Any, *given: Any) -> NoReturn:
-            parse(parser, *given)
-            raise Parsed
-
-        def parse_words(command: Any, given: Any, name: str, about: str) -> NoReturn:
-            commands = typer.Typer()
-            commands.command()(command)
+        def parse_words(commands: Any, given: Any, name: str) -> NoReturn:
             typer.main.get_command(commands).make_context(name, [*given])
             raise Parsed
 
-        monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_only)
         monkeypatch.setattr(streams, "exit_status", lambda stage: stage())
         for caller in (streams, import_module(dotted)):
-            monkeypatch.setattr(caller, "run_command", parse_words, raising=False)
+            monkeypatch.setattr(caller, "run_app", parse_words, raising=False)
         with pytest.raises(Parsed):
             import_module(dotted).main(list(words))
     elif stage:

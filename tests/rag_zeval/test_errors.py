@@ -24,7 +24,7 @@ from rag_zeval.scorers.overlap import Bleu, RougeL
 from rag_zeval.scorers.sentences import _tokenizer
 from rag_zeval.scoring.summary import Summary
 from rag_zeval.statistics.bootstrap import share_interval
-from rag_zeval.streams import run_command
+from rag_zeval.streams import command_line
 
 NEEDED: dict[str, tuple[Callable[[], Any], str]] = {
     "openai": (lambda: open_backend("openai:judge@http://host/v1"), "an endpoint"),
@@ -89,6 +89,6 @@ def test_help_fills_its_lines_whatever_the_width_of_the_docstring(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     about = "What it does.\n\nA sentence that goes on\nin a second line.\n\n- one item that\n  goes on\n- two\n"
-    assert run_command(lambda: None, ["--help"], "experiments.some", about) == 0
+    assert command_line(lambda: None, "experiments.some", about)(["--help"]) == 0
     shown = [line.strip() for line in capsys.readouterr().out.splitlines()]
     assert {"A sentence that goes on in a second line.", "- one item that goes on", "- two"} <= set(shown)
