@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from rag_zeval.cases.case import NO_SLICE, Case, CaseSet
 from rag_zeval.cases.reading import CaseFile
@@ -259,16 +258,6 @@ def _checked_again(metric: Metric, rows: Mapping[str, Row]) -> list[str]:
     return [row["id"] for row, example in there if row and _may_score(row, metric.scorer.lacking(example))]
 
 
-def _with_unread(trajectory: list[Any] | None, lacking: Sequence[str | None]) -> list[Any] | None:
-    """Return the trajectory with an entry without claims for each answer that was judged, but could not be read.
-
-    A judge that is asked about each answer alone may give such a trajectory.
-    """
-    if trajectory is None:
-        return None
-    return [one or (None if why else {"atomic_claims": []}) for one, why in zip(trajectory, lacking, strict=True)]
-
-
 def _check_checker(row: Row, checker: Checker) -> None:
     before = str(row.get("identity")).partition(" claims ")[0]
     if before != checker.identity:
@@ -282,11 +271,12 @@ def _of_claims(
     """Yield the metrics of `checked_claims`, for the trajectories that the judge wrote in its first trial."""
     for metric in metrics:
         if metric.scorer.name == JUDGE and metric.made_by["trial"] == 0:
-            judged = {}
-            for key, example in metric.examples.items():
-                if row := rows.get(metric.row_id(key)):
-                    trajectory = _with_unread(row["trajectory"], metric.scorer.lacking(example))
-                    judged[key] = Scored(key, (), {"trajectory": trajectory, "status": row["status"]})
+            there = ((key, rows.get(metric.row_id(key))) for key in metric.examples)
+            judged = {
+                key: Scored(key, (), {"trajectory": row["trajectory"], "status": row["status"]})
+                for key, row in there
+                if row
+            }
             scorer = CheckedClaims(checker, judged, run.judges.model or "")
             name = metric_name(scorer.name, metric.against)
             made_by = {"metric": name, "trial": 0, "model": None, "identity": scorer.identity}
