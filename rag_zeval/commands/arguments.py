@@ -3,7 +3,7 @@
 import contextlib
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,7 +21,10 @@ def option(panel: str, help: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, help=help, rich_help_panel=panel, **more)
 
 
+INPUT = "INPUT"  # the name of a file to read in errors
 ResultPath = Annotated[Path, typer.Argument(help="The result file that `rag-zeval evaluate` wrote.")]
+Sheet = Annotated[Path, typer.Argument(help="A labelled sheet of `rag-zeval sample`, with its .json file beside it.")]
+DrawnFrom = Annotated[Path, typer.Argument(help="The result file that the sheet was drawn from.")]
 Map = Annotated[
     list[str],
     option(
@@ -66,28 +69,34 @@ KeyEnv = Annotated[
 ]
 
 
-def check_files(files: Sequence[tuple[str, Path | None]]) -> None:
+def check_files(read: Iterable[Path | None], *written: tuple[str, Path | None]) -> None:
     """Check all files that a command names before it does anything.
 
-    files: `(option, path)`. The option is INPUT for files that are read; all others will be written. Raises InputError
-    if two of them are the same file, or if a file to write is no regular file or cannot be written.
+    read: those that it reads. written: those that it will write, each with its option. None: not named. Raises
+    InputError if two of them are the same file, or if a file to write is no regular file or cannot be written.
     """
     from rag_zeval.files import check_regular, check_writable
 
     seen: list[tuple[str, Path]] = []
-    for name, path in files:
+    for name, path in (*((INPUT, path) for path in read), *written):
         if path is None:
             continue
-        if name != "INPUT":
+        if name != INPUT:
             check_regular(path)
             check_writable(path)
         for other, before in seen:
             hard = path.exists() and before.exists() and path.samefile(before)
             if hard or os.path.realpath(path) == os.path.realpath(before):
-                if name == other == "INPUT":
+                if name == other == INPUT:
                     raise InputError(f"{path}: is given twice; remove one of the two")
                 raise InputError(f"{name} {path} is the same file as {other}: name another file")
         seen.append((name, path))
+
+
+def check_threshold(threshold: float) -> None:
+    """Raise InputError if the threshold is outside [0, 1]."""
+    if not 0 <= threshold <= 1:
+        raise InputError(f"--threshold is {threshold}, but must be from 0 to 1")
 
 
 def read_names(words: Sequence[str]) -> Mapping[str, str]:

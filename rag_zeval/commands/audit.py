@@ -11,14 +11,12 @@ from typing import Annotated
 
 import typer
 
-from rag_zeval.commands.arguments import Prices, ResultPath, check_files
+from rag_zeval.commands.arguments import DrawnFrom, Prices, ResultPath, Sheet, check_files, check_threshold
 from rag_zeval.errors import InputError
 from rag_zeval.files import locate
 from rag_zeval.terminal_tables import print_framed, print_table
 from rag_zeval.text import one_line
 
-Sheet = Annotated[Path, typer.Argument(help="A labelled sheet of `rag-zeval sample`, with its .json file beside it.")]
-DrawnFrom = Annotated[Path, typer.Argument(help="The result file that the sheet was drawn from.")]
 Threshold = Annotated[float, typer.Option(help="The minimum score, 0 to 1, that counts as a good answer.")]
 
 
@@ -73,7 +71,7 @@ def sample(
     if unit not in UNITS:
         raise InputError(f"--unit is '{unit}', but must be one of {', '.join(UNITS)}")
     if width is None:
-        check_files([("INPUT", results), ("--more", more), ("--out", out), ("the plan beside --out", plan_path(out))])
+        check_files([results], ("--more", more), ("--out", out), ("the plan beside --out", plan_path(out)))
     plan = read_plan(more) if more else None
     if plan:
         unit, metric = plan.unit, plan.metric
@@ -132,7 +130,7 @@ def audit(
     check_threshold(threshold)
     if not -1 <= fail_below <= 1:
         raise InputError(f"--fail-below is {fail_below}, but must be from -1 to 1")
-    check_files([*(("INPUT", path) for path in (sheet, plan_path(sheet), results, sheet2)), ("--csv", csv)])
+    check_files([sheet, plan_path(sheet), results, sheet2], ("--csv", csv))
     labelled = read_labelled(sheet, results, threshold)
     plan, labels, rows = labelled.plan, labelled.labels, labelled.rows
     others = read_labels(sheet2, plan) if sheet2 else {}
@@ -177,15 +175,9 @@ def judge_card(
     from rag_zeval.scoring.prices import read_prices
 
     check_threshold(threshold)
-    check_files([*(("INPUT", path) for path in (sheet, plan_path(sheet), results, prices)), ("--out", out)])
+    check_files([sheet, plan_path(sheet), results, prices], ("--out", out))
     write_judge_card(out, sheet, results, threshold, read_prices(prices) if prices else None)
     print(f"judge card: {out}")
-
-
-def check_threshold(threshold: float) -> None:
-    """Raise InputError if the threshold is outside [0, 1]."""
-    if not 0 <= threshold <= 1:
-        raise InputError(f"--threshold is {threshold}, but must be from 0 to 1")
 
 
 def qrels(
@@ -202,7 +194,7 @@ def qrels(
     from rag_zeval.audit.qrels import JUDGED, graded_chunks, write_qrels
     from rag_zeval.results import ResultFile
 
-    check_files([("INPUT", results), ("--out", out)])
+    check_files([results], ("--out", out))
     with locate(results):
         found = graded_chunks(ResultFile(results, JUDGED))
     write_qrels(out, found.grades)

@@ -78,7 +78,7 @@ def collect(
 
     if not 0 < timeout < math.inf:
         raise InputError(f"--timeout is {timeout:g}, but must be more than 0 seconds")
-    check_files([("INPUT", questions), ("INPUT", body), ("--out", out)])
+    check_files([questions, body], ("--out", out))
     asked = read_questions(questions)
     headers = _pairs(
         "--header", header, "NAME=VARIABLE, where VARIABLE is an environment variable that holds the value"

@@ -54,7 +54,7 @@ def compare(
     """
     from rag_zeval.audit.corrected_comparison import correct, read_sheet
     from rag_zeval.decisions.comparison import compare_pairwise, compare_sides
-    from rag_zeval.decisions.sides import file_and_system, read_sides, shared_metrics
+    from rag_zeval.decisions.sides import files_of, read_sides, shared_metrics
     from rag_zeval.decisions.wording import edits, print_comparison, print_line, print_pairwise, print_sides
     from rag_zeval.files import write_json
     from rag_zeval.golden.release_measures import with_measures
@@ -68,8 +68,7 @@ def compare(
         raise InputError(f"--html compares two files, got {len(sides)}: name two, or leave out --html")
     if labels and len(sides) > 2:
         raise InputError(f"--labels compares two files, got {len(sides)}: name two, or leave out --labels")
-    inputs = dict.fromkeys(file_and_system(side)[0] for side in sides)  # one file may hold several systems
-    check_files([*(("INPUT", path) for path in [*inputs, *(labels or ())]), ("--html", html), ("--out", out)])
+    check_files([*files_of(sides), *(labels or ())], ("--html", html), ("--out", out))
     sheets = [read_sheet(path) for path in labels or ()]
     first, *others = read = [with_measures(side, metric or ()) for side in read_sides(sides)]
     metrics = shared_metrics(read, metric or ())
@@ -171,7 +170,7 @@ def gate(
         write_junit,
         write_summary,
     )
-    from rag_zeval.decisions.sides import file_and_system, read_side, read_sides, shared_metrics
+    from rag_zeval.decisions.sides import files_of, read_side, read_sides, shared_metrics
     from rag_zeval.decisions.wording import print_sides
     from rag_zeval.golden.release_measures import with_measures
 
@@ -179,8 +178,7 @@ def gate(
     names = [a] if b is None else [a, b]
     if b is None and (metric or not bars):
         raise InputError("gate: without a second file, name what the first must reach: --min or --max METRIC=NUMBER")
-    inputs = dict.fromkeys(file_and_system(name)[0] for name in names)  # one file may hold both systems
-    check_files([*(("INPUT", path) for path in [*inputs, *(labels or ())]), ("--junit", junit), ("--summary", summary)])
+    check_files([*files_of(names), *(labels or ())], ("--junit", junit), ("--summary", summary))
     sheets = [read_sheet(path) for path in labels or ()]
     sides = [with_measures(side, metric or ()) for side in read_sides(names)]
     checks = []

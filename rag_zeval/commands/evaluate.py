@@ -185,8 +185,7 @@ def evaluate(
     out = out or Path(f"{Path(sources[0][1].name.removesuffix('.gz')).stem}.results.jsonl")
     cache = cache or reply_cache(out, chosen)
     read = [*(path for _, path in sources), prices, *(criteria_path(name) for name in criteria)]
-    written = (("--out", out), ("--html", html), ("--csv", csv), ("--cache", cache))
-    check_files([*(("INPUT", path) for path in read), *written])
+    check_files(read, ("--out", out), ("--html", html), ("--csv", csv), ("--cache", cache))
     fields = read_names(map)
     files = [
         read_cases(path, fields, encoding=encoding, skip_bad_rows=skip_bad_rows, system=name, judged=need_texts(chosen))

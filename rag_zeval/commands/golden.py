@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rag_zeval.commands.arguments import Map, ResultPath, check_files, read_names
+from rag_zeval.commands.arguments import Map, ResultPath, check_files, check_threshold, read_names
 from rag_zeval.errors import InputError
 from rag_zeval.terminal_tables import print_table
 
@@ -173,9 +173,8 @@ def failures(
     from rag_zeval.golden.failure_classes import CLASSES, NOT_KNOWN, choose_metrics, classify, shares
     from rag_zeval.results import read_judged
 
-    if not 0 <= threshold <= 1:
-        raise InputError(f"--threshold is {threshold}, but must be from 0 to 1")
-    check_files([("INPUT", results), *(("INPUT", path) for path in gold), ("--out", out)])
+    check_threshold(threshold)
+    check_files([results, *gold], ("--out", out))
     judged = read_judged(results)
     metrics = choose_metrics(judged, correct, supported, threshold)
     names = read_names(map)

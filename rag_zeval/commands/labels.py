@@ -5,15 +5,13 @@ from typing import Annotated
 
 import typer
 
-from rag_zeval.commands.arguments import ResultPath, check_files
+from rag_zeval.commands.arguments import DrawnFrom, ResultPath, Sheet, check_files
 from rag_zeval.errors import InputError
 
 
 def keep_labels(
-    sheet: Annotated[
-        Path, typer.Argument(help="A labelled sheet of `rag-zeval sample`, with its .json file beside it.")
-    ],
-    results: Annotated[Path, typer.Argument(help="The result file that the sheet was drawn from.")],
+    sheet: Sheet,
+    results: DrawnFrom,
     person: Annotated[
         str, typer.Option(help="Who labelled. The labels of the person `adjudicated` decide where others differ.")
     ],
@@ -30,7 +28,7 @@ def keep_labels(
     from rag_zeval.audit.sheet import check_drawn_from, read_items, read_labels, read_plan
     from rag_zeval.terminal_tables import print_table
 
-    check_files([("INPUT", sheet), ("INPUT", results), ("--labels", labels)])
+    check_files([sheet, results], ("--labels", labels))
     if not person.strip():
         raise InputError("--person is empty: name the person who labelled the sheet")
     plan = read_plan(sheet)
@@ -77,7 +75,7 @@ def reuse_labels(
     from rag_zeval.audit.kept_labels import read_kept, reuse
     from rag_zeval.audit.sheet import plan_path, read_items, write_sheet
 
-    check_files([("INPUT", labels), ("INPUT", results), ("--out", out), ("the plan beside --out", plan_path(out))])
+    check_files([labels, results], ("--out", out), ("the plan beside --out", plan_path(out)))
     kept = read_kept(labels)
     people = sorted({row["person"] for row in kept.labels})
     if person is not None and person not in people:

@@ -41,7 +41,7 @@ def metrics(
 
     if exact_match_weight is not None and not 0 <= exact_match_weight <= 1:
         raise InputError(f"--exact-match-weight is {exact_match_weight:g}, but must be from 0 to 1")
-    check_files([*(("INPUT", path) for path in results), ("--html", html), ("--csv", csv)])
+    check_files(results, ("--html", html), ("--csv", csv))
     columns = read_columns(results, exact_match_weight)
     weights = dict(weights_of_exact_match(results))
     names = list(columns.scores)
@@ -93,9 +93,9 @@ def consistency(
     Scores of several trials of the judge are averaged first, so that what is left is the system.
     """
     from rag_zeval.decisions.consistency import steadiness
-    from rag_zeval.decisions.sides import file_and_system
+    from rag_zeval.decisions.sides import files_of
 
-    check_files([("INPUT", path) for path in dict.fromkeys(file_and_system(run)[0] for run in runs)])
+    check_files(files_of(runs))
     found = list(steadiness(runs, show))
     heads = ("system", "metric", "runs", "questions", "mean", "spread", "consistency index", "ranks: tau-b")
     rows = []

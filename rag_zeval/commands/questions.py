@@ -35,17 +35,17 @@ def chunks(
     from rag_zeval.csv_files import sheet_text
     from rag_zeval.files import write_text
 
-    _check_files(docs, [("--out", out)])
+    _check_files(docs, ("--out", out))
     rows = [(chunk.id, chunk.document, chunk.text) for chunk in _read(docs)]
     write_text(out, sheet_text(("id", "document", "text"), rows))
     print(f"chunks: {out}")
 
 
-def _check_files(docs: Sequence[Path], written: Sequence[tuple[str, Path | None]]) -> None:
+def _check_files(docs: Sequence[Path], *written: tuple[str, Path | None]) -> None:
     """Raise InputError as `check_files`, and if a file to write would be one of the documents of a folder."""
     from rag_zeval.documents.formats import SUFFIXES
 
-    check_files([*(("INPUT", path) for path in docs), *written])
+    check_files(docs, *written)
     for name, path in written:
         for folder in filter(Path.is_dir, docs):
             if path and path.suffix.lower() in SUFFIXES and path.resolve().is_relative_to(folder.resolve()):
@@ -119,7 +119,7 @@ def questions(
             raise InputError(f"--kinds: '{name}' must be one of {', '.join(KINDS)}, and may be given only once")
     if n and per_chunk:
         raise InputError("--n and --per-chunk both say how many questions to write; remove one")
-    _check_files(docs, [("--out", out), ("--cache", cache)])
+    _check_files(docs, ("--out", out), ("--cache", cache))
     chunks = _read(docs)
     each = quotas(per_chunk, names) if per_chunk else {}
     wanted = {kind: number * len(chunks) for kind, number in each.items()} or quotas(n or 50, names)

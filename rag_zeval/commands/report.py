@@ -45,9 +45,7 @@ def report(
         raise InputError("--labels is for the page: add --html FILE")
     drawn = [figures / f"{name}.png" for name in CHARTS] if figures is not None else []
     sheets = [path for sheet in labels or () for path in (sheet, plan_path(sheet))]
-    check_files(
-        [*(("INPUT", path) for path in (results, *sheets)), ("--html", html), *(("--figures", path) for path in drawn)]
-    )
+    check_files([results, *sheets], ("--html", html), *(("--figures", path) for path in drawn))
     rows = ResultFile(results, SHOWN)
     judged = over_trials(rows) if labels else []
     corrected = []
@@ -115,12 +113,11 @@ def dashboard(
     A value that a version lacks is called missing, with the reason. The words "better" and "worse" mark a change since
     the version before that is not noise. The command is free and needs no network.
     """
-    from rag_zeval.decisions.sides import file_and_system
+    from rag_zeval.decisions.sides import files_of
     from rag_zeval.golden.dashboard import build_dashboard, print_dashboard
     from rag_zeval.golden.dashboard_page import write_dashboard
 
-    inputs = dict.fromkeys(file_and_system(one)[0] for one in results)  # one file may hold several systems
-    check_files([*(("INPUT", path) for path in inputs), ("--html", html)])
+    check_files(files_of(results), ("--html", html))
     found = build_dashboard(results, metric or ())
     if html is not None:  # before printing, because the reader of the output may leave early
         write_dashboard(html, found)

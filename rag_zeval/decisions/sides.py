@@ -96,6 +96,11 @@ def file_and_system(spec: str) -> tuple[Path, str]:
     return (Path(path), system) if mark else (Path(spec), "")
 
 
+def files_of(specs: Iterable[str]) -> list[Path]:
+    """Return the files that these specs name. One that holds several systems comes once."""
+    return list(dict.fromkeys(file_and_system(spec)[0] for spec in specs))
+
+
 def read_side(spec: str) -> Side:
     """Read the side that `FILE` or `FILE#SYSTEM` names.
 
