@@ -50,8 +50,8 @@ class Budget:
     Only one event loop may use it at a time.
     """
 
-    def __init__(self, limit: float = math.inf, spent: float = 0.0):
-        self.limit, self.spent = limit, spent
+    def __init__(self, limit: float):
+        self.limit, self.spent = limit, 0.0
         self._open: list[float] = []  # the upper bounds of the calls under way
         self._waiting: list[asyncio.Future[None]] = []
 

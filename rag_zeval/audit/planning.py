@@ -59,7 +59,6 @@ def expected_width(
     guess: Guess,
     rows: int,
     estimate: Callable[[LabelledSample], Statistic] = corrected_mean,
-    seed: int = 0,
 ) -> float:
     """Return the mean width of the estimate's 95% interval with this many labelled rows, over AUDITS simulations.
 
@@ -67,7 +66,7 @@ def expected_width(
     """
     widths = []
     for audit in range(AUDITS):
-        random = Random(f"{seed} {audit}")
+        random = Random(f"0 {audit}")
         drawn = draw(items, rows, audit)
         labels = {item.id: Label(guess(item, random), "", "", 1 / probability) for item, probability in drawn}
         sample = labelled_sample(items, labels)
@@ -82,19 +81,18 @@ def rows_needed(
     guess: Guess,
     width: float,
     estimate: Callable[[LabelledSample], Statistic] = corrected_mean,
-    seed: int = 0,
 ) -> RowsNeeded:
     """Find the fewest rows to label for which the estimate's 95% interval is expected to be at most `width` wide."""
     least, most = max(len(strata_of(items)), 2), len(items)
-    if (narrowest := expected_width(items, guess, most, estimate, seed)) > width:
+    if (narrowest := expected_width(items, guess, most, estimate)) > width:
         return RowsNeeded(None, narrowest)
     while least < most:
         middle = (least + most) // 2
-        if expected_width(items, guess, middle, estimate, seed) <= width:
+        if expected_width(items, guess, middle, estimate) <= width:
             most = middle
         else:
             least = middle + 1
-    return RowsNeeded(most, expected_width(items, guess, most, estimate, seed))
+    return RowsNeeded(most, expected_width(items, guess, most, estimate))
 
 
 def chance_to_find(difference: float, width: float) -> float:

@@ -251,27 +251,24 @@ class Pairwise:
     power: float
 
 
-def compare_pairwise(sides: Sequence[Side], metric: str, draws: int = DRAWS, seed: int = 0) -> Pairwise:
+def compare_pairwise(sides: Sequence[Side], metric: str) -> Pairwise:
     """Compare every pair of sides by a metric that all of them have. No two sides may have the same name.
 
-    draws: number of bootstrap resamples. Raises InputError for a metric in PERCENTILES: only means are compared.
+    Raises InputError for a metric in PERCENTILES: only means are compared.
     """
     if metric in PERCENTILES:
         raise InputError(f"{metric} compares two files, got {len(sides)}: name two")
     cases, scores = _scores(sides, metric)
     values = {side.name: scores[:, at] for at, side in enumerate(sides)}
-    power, tested = discriminative_power({name: one.tolist() for name, one in values.items()}, seed=seed)
-    systems = [
-        SystemMean(name, int((~np.isnan(one)).sum()), len(cases), _mean(one, draws, seed))
-        for name, one in values.items()
-    ]
+    power, tested = discriminative_power({name: one.tolist() for name, one in values.items()})
+    systems = [SystemMean(name, int((~np.isnan(one)).sum()), len(cases), _mean(one)) for name, one in values.items()]
     pairs = [
-        SystemPair(first, second, pair.questions, _mean(values[second] - values[first], draws, seed), pair.p)
+        SystemPair(first, second, pair.questions, _mean(values[second] - values[first]), pair.p)
         for (first, second), pair in zip(itertools.combinations(values, 2), tested, strict=True)
     ]
     return Pairwise(metric, tuple(systems), tuple(pairs), power)
 
 
-def _mean(values: Floats, draws: int, seed: int) -> BootstrapEstimate | None:
+def _mean(values: Floats) -> BootstrapEstimate | None:
     there = values[~np.isnan(values)]
-    return mean_estimates(there[:, None], draws, seed)[0] if len(there) else None
+    return mean_estimates(there[:, None], DRAWS, seed=0)[0] if len(there) else None

@@ -14,7 +14,7 @@ from rag_zeval.judge.prompt import find_variant
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder, Embedder
 from rag_zeval.models.language_model import Backend
-from rag_zeval.models.nli import open_checker
+from rag_zeval.models.nli import Checker
 from rag_zeval.models.open import SPECS, can_constrain, open_backend, open_embedder
 from rag_zeval.results import result_row, row_id
 from rag_zeval.scorers.bert_score import BertScore
@@ -24,7 +24,7 @@ from rag_zeval.scorers.registry import CHECKER_SCORERS, JUDGE, SCORERS, Named, n
 from rag_zeval.scorers.score import Scored
 from rag_zeval.scoring.in_pieces import shown_whole
 from rag_zeval.scoring.in_windows import Parts, plan_parts
-from rag_zeval.scoring.opening import CHECKED_TEXTS, Asking, Models, asks_judge, embeds, open_scorer
+from rag_zeval.scoring.opening import Asking, Models, asks_judge, embeds, open_scorer
 from rag_zeval.scoring.row_loop import Work
 
 EXAMPLE = "openai:qwen2.5-7b-instruct@http://localhost:8000/v1"
@@ -168,7 +168,12 @@ def places(names: Sequence[Named], sources: Sequence[str]) -> list[tuple[Named, 
 
 
 def open_metrics(
-    names: Sequence[Named], cases: CaseSet, sources: Sequence[str], judges: Judges, cache: ReplyCache | None
+    names: Sequence[Named],
+    cases: CaseSet,
+    sources: Sequence[str],
+    judges: Judges,
+    cache: ReplyCache | None,
+    checker: Checker | None,
 ) -> list[Metric]:
     """Load the models of these scorers (see `check_scorers`), and return their metrics.
 
@@ -184,7 +189,6 @@ def open_metrics(
     if cache is not None:
         judge = CachedBackend(judge, cache) if judge else None
         embedder = CachedEmbedder(embedder, cache) if embedder else None
-    checker = open_checker(str(judges.claim_checker), False) if any(name in CHECKED_TEXTS for name in names) else None
     models = Models(judge, embedder, checker, judges.bert_score)
     by_key = dict(zip(cases.keys, cases.cases, strict=True))
     examples = {

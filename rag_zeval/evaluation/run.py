@@ -21,7 +21,7 @@ from rag_zeval.progress import Progress
 from rag_zeval.results import SHOWN, SPENT, ResultRows, check_costs, check_result, input_sha256
 from rag_zeval.rows import RowWriter
 from rag_zeval.scorers.claim_checkers import CheckedClaims
-from rag_zeval.scorers.registry import JUDGE, Named
+from rag_zeval.scorers.registry import CHECKER_SCORERS, JUDGE, Named
 from rag_zeval.scorers.score import Scored
 from rag_zeval.scoring.opening import shares_questions
 from rag_zeval.scoring.row_loop import rows_to_retry, score_rows, take_out
@@ -115,9 +115,11 @@ def score(run: EvaluationRun, out: Path, cache: Path | None, spending: Spending)
     Raises InputError if a row of the file is of another input, model or prompt, and for a model that cannot be used.
     """
     with ReplyCache(cache) if cache is not None else nullcontext() as replies, RowWriter(out) as writer:
-        metrics = open_metrics(run.scorers, run.cases, run.sources, run.judges, replies)
-        checks = CheckedClaims.name in run.scorers
-        checker = open_checker(str(run.judges.claim_checker), False) if checks else None  # before the judge costs money
+        checked_by = None  # opened before the judge costs money
+        if any(name in CHECKER_SCORERS for name in run.scorers):
+            checked_by = open_checker(str(run.judges.claim_checker), False)
+        metrics = open_metrics(run.scorers, run.cases, run.sources, run.judges, replies, checked_by)
+        checker = checked_by if CheckedClaims.name in run.scorers else None
         for metric in metrics:
             if metric.parts and metric.made_by["trial"] == 0:
                 for line in metric.parts.lines(metric.label, len(metric.examples)):

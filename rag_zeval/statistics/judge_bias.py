@@ -69,7 +69,7 @@ class Bias:
     n_known: int
 
 
-def judge_bias(answers: Sequence[JudgedAnswer], draws: int = DRAWS // 10, seed: int = 0) -> dict[str, Bias]:
+def judge_bias(answers: Sequence[JudgedAnswer]) -> dict[str, Bias]:
     """Return the bias by each of FEATURES, with 95% percentile bootstrap intervals that resample whole prompts.
 
     Answers without a score are left out.
@@ -77,12 +77,7 @@ def judge_bias(answers: Sequence[JudgedAnswer], draws: int = DRAWS // 10, seed: 
     scored = [judged for judged in answers if judged.score is not None]
     known = [judged for judged in scored if judged.support is not None]
     return {
-        name: Bias(
-            _estimate(scored, feature, False, draws, seed),
-            _estimate(known, feature, True, draws, seed),
-            len(scored),
-            len(known),
-        )
+        name: Bias(_estimate(scored, feature, False), _estimate(known, feature, True), len(scored), len(known))
         for name, feature in FEATURES.items()
     }
 
@@ -122,7 +117,7 @@ class RankCorrelation(Statistic):
 
 
 def _estimate(
-    answers: Sequence[JudgedAnswer], feature: Callable[[JudgedAnswer], float], partial: bool, draws: int, seed: int
+    answers: Sequence[JudgedAnswer], feature: Callable[[JudgedAnswer], float], partial: bool
 ) -> BootstrapEstimate | None:
     if not answers:
         return None
@@ -134,7 +129,7 @@ def _estimate(
     value = statistic.point(everything)
     if np.isnan(value):
         return None
-    bounds = interval(statistic, everything, draws, seed) if prompts.max() else None
+    bounds = interval(statistic, everything, DRAWS // 10, seed=0) if prompts.max() else None
     return BootstrapEstimate(value, *(bounds or (None, None)))
 
 

@@ -339,6 +339,18 @@ def test_checked_claims_follow_the_judge_and_keep_to_their_checker(
     assert len(literal_judge.requests) == asked  # before anything is paid
 
 
+def test_scorers_that_use_a_claim_checker_load_it_once(judge: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    def opens(folder: str, remote_code: bool) -> CheckerStub:
+        opened.append(folder)
+        return CheckerStub(lambda premise, claim: float(claim.rstrip(".") in premise))
+
+    monkeypatch.setattr("rag_zeval.evaluation.run.open_checker", opens)
+    rows = judge([case("x", BOTH)], ["rag_zeval", "hhem", "checked_claims"])
+    assert len(opened) == 1 and {"hhem", "checked_claims@contexts"} <= {metric for metric, _ in rows}
+
+
 def test_a_row_keeps_what_its_score_was_made_from_by_name(judge: Any, tmp_path: Path) -> None:
     scorers = ["rag_zeval", "is_correct", "umbrela", "ragas_context_recall", "answered", "ccrs_ac"]
     rows = judge([case("x", BOTH)], scorers, "contexts", "truth")
