@@ -145,15 +145,7 @@ def score(
 
     Raises BudgetSpent if rows are left because the budget is spent. Those that something was paid for are written.
     """
-    spending = Spending(price)
-    _score_into(path, job, progress, spending, budget)
-    if spending.unasked:
-        raise BudgetSpent(f"{spending.unasked} rows of {job.label} were not judged, or not completely")
-    return StoredRows(path, Scored.from_row)
-
-
-def _score_into(path: Path, job: ScoringJob, progress: Progress, spending: Spending, budget: Budget | None) -> None:
-    examples = {example.id: example for example in job.benchmark.examples}
+    spending, examples = Spending(price), {example.id: example for example in job.benchmark.examples}
     with RowWriter(path) as writer:
         read_scored(path, job.benchmark)  # raises InputError if rows of earlier runs do not fit
         for row in writer.done.values():
@@ -161,6 +153,9 @@ def _score_into(path: Path, job: ScoringJob, progress: Progress, spending: Spend
         unread = [row["id"] for row in writer.done.values() if not row.get("final")]
         take_out(writer, rows_to_retry(unread, spending, budget))
         score_rows(Work(job.label, job.scorer, examples), writer, progress, spending)
+    if spending.unasked:
+        raise BudgetSpent(f"{spending.unasked} rows of {job.label} were not judged, or not completely")
+    return StoredRows(path, Scored.from_row)
 
 
 def _spent(accounts: Mapping[str, Account]) -> str:

@@ -285,7 +285,7 @@ def _original_jobs(
             leave_out(f"{name} by {spec}: an original package can only ask endpoints")
             continue
         if not original.python.exists():
-            leave_out(f"{name}: its environment is missing; run `make {original.python.parents[1].name}/.ready`")
+            leave_out(f"{name}: its environment is missing; run `make {original.environment}/.ready`")
             continue
         cache = Path(settings.out_dir) / ORIGINAL_REPLIES
         for benchmark in benchmarks:

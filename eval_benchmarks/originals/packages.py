@@ -25,9 +25,13 @@ class Original:
     embeds: bool = False
 
     @property
+    def environment(self) -> str:
+        """The folder of the package's environment, which is also that of `make parity`; a target of make."""
+        return f".venv-parity-{self.package}"
+
+    @property
     def python(self) -> Path:
-        """The interpreter of the package's environment, which is also that of `make parity`."""
-        return ROOT / f".venv-parity-{self.package}" / "bin" / "python"
+        return ROOT / self.environment / "bin" / "python"
 
     @property
     def script(self) -> Path:

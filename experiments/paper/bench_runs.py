@@ -184,7 +184,7 @@ def lacking(row: PaperRow, settings: PaperSettings, judges: TrainedJudges) -> st
 def _original_lacking(row: PaperRow, spec: str) -> str | None:
     for original in (ORIGINALS[name] for name in row.scorers):
         if not original.python.exists():
-            return f"an environment of its own: `make {original.python.parents[1].name}/.ready`"
+            return f"an environment of its own: `make {original.environment}/.ready`"
         if check_spec(spec) is None:
             return f"models.{row.model}: an endpoint, which is all that original packages ask"
         if spec.startswith(MOCK_JUDGE) and not original.embeds:

@@ -102,8 +102,9 @@ def agreement(
     judge, lines, reasons = CountingJudge(), [], []
     judge.delay = 0.0
     for name in MEASURES:
-        if not ORIGINALS[f"{PREFIX}{name}"].python.exists():
-            print(f"{name}: run `make .venv-parity-{ORIGINALS[f'{PREFIX}{name}'].package}/.ready`", file=sys.stderr)
+        original = ORIGINALS[f"{PREFIX}{name}"]
+        if not original.python.exists():
+            print(f"{name}: run `make {original.environment}/.ready`", file=sys.stderr)
             continue
         line, why = compare(name, *both(name, benchmark, judge, out_dir))
         lines.append(line)
