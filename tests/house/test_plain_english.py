@@ -3,7 +3,7 @@
 Each sentence of SAID was in this repository, with the one that replaced it. A phrase of PHRASES is how we can tell that
 such a sentence is back. It stands for a kind of sentence that readers had to read twice.
 
-The README answers a newcomer's five questions at its top, in words that docs/first-reading.md quotes.
+The README answers a newcomer's five questions at its top.
 """
 
 import ast
@@ -16,7 +16,35 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 CODE = ("rag_zeval", "eval_benchmarks", "synthesize", "train", "experiments")
 FIRST_SCREEN = 60
-QUESTIONS = re.findall(r"^## (.+?\?)\n(.*?)(?=^## |\Z)", (ROOT / "docs/first-reading.md").read_text(), re.M | re.S)
+ANSWERS = {  # a newcomer's questions, and the words of the README that answer them
+    "What is it?": [
+        "RAG-Zeval checks the answers of a RAG system (retrieval-augmented generation: a model answers from documents that "
+        "were retrieved).",
+        "It splits an answer into single statements (*claims*), quotes what a reference text says about each, and marks each "
+        "claim supported or not.",
+    ],
+    "What do I type to check my CSV?": [
+        "pip install '.[evaluate]'",
+        "rag-zeval evaluate docs/example/old.csv docs/example/new.csv "
+        "--model openai:judge@http://127.0.0.1:8001/v1 --html report.html",
+        "rag-zeval evaluate my.csv --model openai:gpt-4o-mini --dry-run",
+        "The file needs columns for the question, the answer, and the retrieved contexts or the ground truth",
+    ],
+    "What do I type to reproduce the paper?": [
+        "make reproduce",
+        "make train PROFILE=paper DRY_RUN=1",
+        "**The paper's own numbers need 8 GPUs, and nobody has run that yet**",
+    ],
+    "What is proved, and what is not?": [
+        "runs on two CPU cores in 9 to 12 minutes; reinforcement learning improves the judge",
+        "included, but weak",
+        "**not trained here yet: on a GPU, only the 135M judge has been trained**",
+    ],
+    "What does one score mean?": [
+        "A score of 0.75 means that three of four claims of the answer are supported by the *reference*, the text it is "
+        "checked against.",
+    ],
+}
 
 SAID = {  # as it stood, as a colleague says it
     "is made to listen to the passage less and less, so it is known which answer should be the better one": (
@@ -154,14 +182,7 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_there_are_five_questions() -> None:
-    assert len(QUESTIONS) == 5
-
-
-@pytest.mark.parametrize(("question", "answer"), QUESTIONS)
-def test_the_readme_answers_on_its_first_screen(question: str, answer: str) -> None:
+@pytest.mark.parametrize(("question", "answer"), ANSWERS.items())
+def test_the_readme_answers_on_its_first_screen(question: str, answer: list[str]) -> None:
     first = words("\n".join((ROOT / "README.md").read_text().splitlines()[:FIRST_SCREEN]))
-    quotes = re.findall(r"(?:^> .*\n)+", answer, re.M)
-    assert quotes
-    for quote in quotes:
-        assert words(re.sub(r"^> ", "", quote, flags=re.M)) in first
+    assert not [quote for quote in answer if quote not in first], question
