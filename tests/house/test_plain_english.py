@@ -18,10 +18,10 @@ CODE = ("rag_zeval", "eval_benchmarks", "synthesize", "train", "experiments")
 FIRST_SCREEN = 60
 ANSWERS = {  # a newcomer's questions, and the words of the README that answer them
     "What is it?": [
-        "RAG-Zeval checks the answers of a RAG system (retrieval-augmented generation: a model answers from documents that "
-        "were retrieved).",
-        "It splits an answer into single statements (*claims*), quotes what a reference text says about each, and marks each "
-        "claim supported or not.",
+        "RAG-Zeval checks the answers of a RAG system (retrieval-augmented generation: a model answers from documents "
+        "that were retrieved).",
+        "It splits an answer into single statements (*claims*), quotes what a reference text says about each, and marks "
+        "each claim supported or not.",
     ],
     "What do I type to check my CSV?": [
         "pip install '.[evaluate]'",
@@ -41,8 +41,8 @@ ANSWERS = {  # a newcomer's questions, and the words of the README that answer t
         "**not trained here yet: on a GPU, only the 135M judge has been trained**",
     ],
     "What does one score mean?": [
-        "A score of 0.75 means that three of four claims of the answer are supported by the *reference*, the text it is "
-        "checked against.",
+        "A score of 0.75 means that three of four claims of the answer are supported by the *reference*, the text it "
+        "is checked against.",
     ],
 }
 
