@@ -1,5 +1,5 @@
 # Every command of this repository. `make help` lists them.
-#   PROFILE=nano (default: two CPU cores, nothing downloaded but packages), PROFILE=small (two CPU cores, real words; short: the
+#   PROFILE=nano (default: two CPU cores, nothing downloaded but packages), PROFILE=small (two CPU cores, real text; short: the
 #   same on a few questions), PROFILE=paper (8 GPUs) or PROFILE=single (1 GPU)
 #   make train DRY_RUN=1 checks the configuration and prints the plan; no GPU, model or data are needed
 #   ARGS="key=value ..." goes to the stage; `python -m STAGE --help` lists its keys

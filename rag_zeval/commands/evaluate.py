@@ -91,8 +91,8 @@ def evaluate(
         list[str],
         option(
             OUTPUT,
-            "A metric and the minimum score that an answer needs to pass, such as string_match=0.8. Adds how many pass. "
-            "Give it once for each metric.",
+            "A metric and the minimum score that an answer needs to pass, such as string_match=0.8. Adds how many "
+            "pass. Give it once for each metric.",
         ),
     ] = [],  # noqa: B006 (typer reads it)
     cache: Annotated[

@@ -20,8 +20,8 @@ ANSWERS = {  # a newcomer's questions, and the words of the README that answer t
     "What is it?": [
         "RAG-Zeval checks the answers of a RAG system (retrieval-augmented generation: a model answers from documents "
         "that were retrieved).",
-        "It splits an answer into single statements (*claims*), quotes what a reference text says about each, and marks "
-        "each claim supported or not.",
+        "It splits an answer into single statements (*claims*), quotes what a reference text says about each, and "
+        "marks each claim supported or not.",
     ],
     "What do I type to check my CSV?": [
         "pip install '.[evaluate]'",
