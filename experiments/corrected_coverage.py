@@ -5,10 +5,14 @@ It simulates judges with known sensitivity and specificity, and people who label
 
 1. How often the 95% interval of the corrected mean, of the labels alone and of the judge alone contains the true mean.
    The table also has the mean width of the first two.
+
 2. The same for the corrected mean and the labels alone if people grade answers from 1 to 5.
+
 3. The same for the mean that the judge's error rates imply.
+
 4. How often two systems are called different if they are equally good and the judge favours one, and if one is better
    by eight points. For the second case also how often `sample --width` promises to find the difference.
+
 5. How wide the intervals are whose width was planned by `sample --width`.
 
 With --picture it only draws twenty audits of one judge.

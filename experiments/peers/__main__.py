@@ -4,7 +4,7 @@ Each package runs in its own environment, with its own prompts and its own batch
 has eight requests or rows at a time. The endpoint waits 50 ms before each reply and answers by a word rule
 (`word_judge`). The answers belong to questions of the nano world. Each has a ground truth and five contexts.
 
-It prints three tables: with a sound endpoint, with 5% of the replies broken, and with a kill after half of the calls
+It prints three tables: without faults, with 5% of the replies broken, and with a kill after half of the calls
 and a second start. Finished runs are kept in OUT_DIR. Run the same command again to resume; delete the folder to
 measure again. A run of other answers, of another version of a package or of another endpoint is refused.
 """
@@ -87,7 +87,7 @@ def scored(scores: Scores) -> int:
 
 
 def changed(now: Scores, before: Scores) -> int:
-    """Count the answers whose score differs from `before`, the scores on the sound endpoint.
+    """Count the answers whose score differs from `before`, the scores without faults.
 
     A score that is missing now does not count; one that was missing before does.
     """
@@ -118,7 +118,7 @@ def tables(packages: Sequence[Package], outcomes: Outcomes, n: int) -> list[str]
     costs = ["package", "calls", "tokens", "seconds", "paid twice", "answers scored"]
     more = [*costs, "rows lost", "other score", "ended with"]
     return [
-        f"{n} answers, a sound endpoint:",
+        f"{n} answers, without faults:",
         markdown([*costs, "most at once", "CPU seconds", "peak MiB", "import seconds", "measure"], first),
         f"{n} answers, {BROKEN:.0%} of the replies broken:",
         markdown(more, second),

@@ -1,4 +1,4 @@
-"""Runs of the packages: with a sound endpoint, with a faulty one, or with a kill half-way and a second start."""
+"""Runs of the packages: without faults, with broken replies, or with a kill half-way and a second start."""
 
 import json
 import os

@@ -176,7 +176,7 @@ def _size(rows: GoldenRows, bad: Mapping[int, str]) -> Iterator[Finding]:
 def _small_slices(rows: GoldenRows) -> Iterator[Finding]:
     for name, lines in by_tag(rows)[1:]:
         if name != NO_SLICE and len(lines) < LEAST_IN_SLICE:
-            text = f"slice '{name}' has {len(lines)} questions, should have {LEAST_IN_SLICE}"
+            text = f"slice '{name}': {len(lines)} of at least {LEAST_IN_SLICE} questions"
             yield Finding(lines[0], "slice_tag", text)
 
 

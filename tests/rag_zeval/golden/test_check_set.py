@@ -73,7 +73,7 @@ def test_small_slices_and_another_origin_are_findings() -> None:
     rows = a_set()
     for line in (3, 5, 7, 9):
         rows[line]["slice_tag"] = "rare"
-    assert [f[:2] for f in found_in(rows)] == [(3, "slice_tag")] and "'rare' has 4" in found_in(rows)[0][2]
+    assert [f[:2] for f in found_in(rows)] == [(3, "slice_tag")] and "'rare': 4 of at least 5" in found_in(rows)[0][2]
     rows[11]["slice_tag"] = "rare"
     assert found_in(rows) == []
     rows[12]["origin"] = rows[1]["origin"] = "written"  # 29 of 60
