@@ -63,7 +63,7 @@ def load_config(stage: str, argv: Sequence[str], configs: Path = CONFIGS) -> Dic
     profile = str(plain.get("profile", "nano"))
     section = _profile(configs, profile).get(stage)
     if set(HELP) & set(argv):
-        print(f"usage: key=value ...   (keys and defaults follow; profile=NAME picks {configs.name}/profile/NAME.yaml)\n")
+        print(f"usage: key=value ...   (keys with defaults follow; profile=NAME: {configs.name}/profile/NAME.yaml)\n")
         print(path.read_text(encoding="utf-8"), end="")
         if section is not None:
             print(f"\n# what profile={profile} changes\n{OmegaConf.to_yaml(section)}", end="")
