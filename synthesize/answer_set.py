@@ -145,9 +145,7 @@ def write(
 ) -> None:
     from rag_zeval.commands.arguments import check_files  # brings numpy
 
-    check_files(
-        [*(("INPUT", run / name) for run in runs for name in ("manifest.json", "responses.jsonl")), ("FILE", file)]
-    )
+    check_files((run / name for run in runs for name in ("manifest.json", "responses.jsonl")), ("FILE", file))
     print(f"{file}: the answers to {write_answers(file, runs)} questions")
 
 

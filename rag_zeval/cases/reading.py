@@ -89,9 +89,10 @@ class CaseFile:
         for name, of in texts.items():
             if marks := [text for text in of if text.strip().lower() in PLACEHOLDERS]:
                 yield f"  warning: {FIELDS[name]}: {len(marks)} of {len(of)} say '{marks[0]}', which is read as a text"
-        if lists := [text for text in texts["answer"] if not isinstance(unfolded(text), str)]:
-            of = len(texts["answer"])
-            yield f"  warning: answer: {len(lists)} of {of} print a list or object, which is read as a text: {lists[0]}"
+        answers = texts["answer"]
+        if lists := [text for text in answers if not isinstance(unfolded(text), str)]:
+            said = f"{len(lists)} of {len(answers)} print a list or object, which is read as a text"
+            yield f"  warning: answer: {said}: {lists[0]}"
         if self.repeated:
             yield f"  warning: {self.repeated} cases repeat another's question, answer and contexts; all are judged"
 
