@@ -406,7 +406,7 @@ def test_answers_that_are_none_or_of_other_settings_are_not_taken(made, run_on_f
         assert run_on_file(tmp_path / "out", answers=path, max_new_tokens=tokens) == 2
         error = capsys.readouterr().err
         assert str(path) in error and said in error
-    assert not (tmp_path / "out" / "responses.jsonl").read_bytes()
+    assert not (tmp_path / "out" / "responses.jsonl").exists()
 
 
 def test_runs_that_cannot_be_written(made, run_on_file, run, tmp_path, capsys):
