@@ -96,7 +96,27 @@ def _text(path: Path, encoding: str) -> Iterator[IO[str]]:
         try:
             yield text
         except UnicodeError as error:  # UTF-16 without a byte order mark is no UnicodeDecodeError
+            if encoding in ("utf-8", "utf-8-sig"):
+                _check_few_lines(path)
             raise InputError(f"{path}: is not {encoding.upper()} text{_named_encoding(path, encoding)}") from error
+
+
+def _check_few_lines(path: Path) -> None:
+    """Raise InputError if a text is UTF-8 apart from a few lines, such as one that was pasted from another file."""
+    right, wrong = 0, []
+    with _bytes(path) as file:
+        for number, line in enumerate(file, 1):
+            if not line.isascii():
+                try:
+                    line.decode()
+                    right += 1
+                except UnicodeDecodeError:
+                    wrong.append(number)
+    if 0 < len(wrong) < right:
+        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        raise InputError(
+            f"{path}:{wrong[0]}: this line{more} is not UTF-8 text, and the others are: correct it, or remove it"
+        )
 
 
 def _bytes(path: Path) -> Any:

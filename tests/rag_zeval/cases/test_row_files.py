@@ -186,6 +186,14 @@ def test_an_advised_encoding_can_read_the_file(tmp_path: Path, written: str, giv
         assert rows(path, written) == [{"question": "q?", "answer": text}]
 
 
+def test_a_line_of_another_encoding_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    lines = ["question,answer", "q1?,München", "q2?,Köln", "q3?,Zürich"]
+    path.write_bytes(b"\n".join(line.encode("cp1252" if "Köln" in line else "utf-8") for line in lines))
+    with pytest.raises(InputError, match=r"a\.csv:3: this line is not UTF-8 text, and the others are: correct it"):
+        rows(path)
+
+
 def test_pipes_and_folders_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for name in (tmp_path / "pipe", Path("-")):  # which cannot be read twice
