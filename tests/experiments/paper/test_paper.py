@@ -226,7 +226,7 @@ def test_trainings_that_do_not_fit_onto_the_disk_are_not_started(
     monkeypatch.setattr("train.plan.free_bytes", lambda folder: 2**20)
     monkeypatch.setattr(TrainedJudges, "train", lambda self, names: pytest.fail("a training was started"))
     said = refusal(main, words(tmp_path / "paper", tables="[3]", **{"arms.best-only": "checkpoints/nano-base"}))
-    assert "disk: runs/experiments/ablations needs up to 97.7 MiB" in said and "only 1.0 MiB are free" in said
+    assert "disk: runs/experiments/ablations needs up to 0.2 GiB" in said and "only 1.0 MiB are free" in said
 
 
 def test_tables_3_to_5_are_filled_where_the_arms_are_there(

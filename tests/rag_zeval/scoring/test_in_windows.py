@@ -256,7 +256,7 @@ def test_the_progress_of_a_group_shows_before_its_rows_come(monkeypatch: pytest.
         writer.append(done)  # a kill lost the other rows of its group, so the group is judged again
         score_rows(Work("judge", scorer, long), writer, shown, Spending())
     lines = file.getvalue().splitlines()
-    assert lines[0] == "judge: 1/6, 0.25 rows/min, 0:19:00 left, 1 partly done"
+    assert lines[0] == "judge: 1/6, 1 partly done"
     assert lines[3] == "judge: 2/6, 0.25 rows/min, 0:16:00 left"
     assert lines[4] == "judge: 2/6, 0.14 rows/min, 0:27:00 left, 1 partly done"  # four replies about row 1 again
     assert lines[-1].startswith("judge: 6/6, ") and scorer.part_done is None
