@@ -159,6 +159,7 @@ def gate(
     from rag_zeval.audit.corrected_comparison import correct, corrected_means, read_sheet
     from rag_zeval.decisions.comparison import compare_sides
     from rag_zeval.decisions.gate import (
+        GateCheck,
         bar_checks,
         decide,
         in_order,
@@ -186,6 +187,8 @@ def gate(
         metrics = shared_metrics(sides, metric or list(sides[0].judged))
         comparisons = [compare_sides(sides[0], sides[1], name) for name in metrics]
         checks = decide(correct(comparisons, sides, sheets), limits)
+    if a == b:
+        checks.append(GateCheck("every metric", "files", "warning", "A and B are the same file: nothing can be worse"))
     asked = list(dict.fromkeys(bar.metric for bar in bars))
     new = with_measures(read_side(names[-1]), asked)  # a bar is about all cases, also those edited since A
     shared_metrics([new], asked)
