@@ -185,6 +185,7 @@ class TrainSettings(Settings):
             raise InputError("verl.data.shuffle: must be false, because the order of the rows is the curriculum")
         worker = self.verl.actor_rollout_ref
         check_counts(self.verl, COUNTS)
+        check_logger(self.verl)
         if self.export == "best":
             check_validated_steps(self.verl)
         check_cluster(self.verl)
@@ -211,6 +212,7 @@ class SFTSettings(Settings):
         if self.variant == RANKING.name and any(stage.k < 2 for stage in self.rows):
             raise InputError(f"rows: variant={RANKING.name} ranks two candidates or more")
         check_counts(self.verl, SFT_COUNTS)
+        check_logger(self.verl)
         check_checkpoint("verl.checkpoint", self.verl.checkpoint, self.verl.model.get("lora_rank"))
         for key in ("save_freq", "test_freq"):  # verl divides by both in every step
             if self.verl.trainer.get(key) == 0:
@@ -253,12 +255,16 @@ def read_settings(kind: type[AnySettings], config: DictConfig) -> AnySettings:
 def check_counts(verl: DictConfig, least: Mapping[str, int]) -> None:
     """Raise InputError for a key that is neither missing nor null, nor a whole number of at least `least`.
 
-    `check_keys` has refused null where verl's default is a number. The logger is checked too.
+    `check_keys` has refused null where verl's default is a number.
     """
     for key, lowest in least.items():
         value = OmegaConf.select(verl, key)
         if value is not None and (type(value) is not int or value < lowest):
             raise InputError(f"verl.{key}: must be a whole number above {lowest - 1}, found {value}")
+
+
+def check_logger(verl: DictConfig) -> None:
+    """Raise InputError if verl would not write its metrics into a file."""
     if "file" not in verl.trainer.logger:
         raise InputError("verl.trainer.logger: must have file, because the stage reads the steps from it")
 

@@ -54,8 +54,8 @@ def at_path(row: Mapping[str, Any], path: str) -> Any:
     """Return the value of a column, or the value at the end of a path. ABSENT if there is none.
 
     A path is written as `output.text`, `outputs.0.text` or, from the end of a list, `messages.-1.content`. On a list,
-    `docs.body` takes the `body` of each item.
-    `context_*` gives the list of `context_1`, `context_2` and so on. A path also leads into texts that hold JSON.
+    `docs.body` takes the `body` of each item. `context_*` gives the list of `context_1`, `context_2` and so on. A path
+    also leads into texts that print a list or object.
     """
     if path in row:
         return row[path]
@@ -299,10 +299,9 @@ def _paths(sample: Sequence[Row]) -> dict[str, list[Any]]:
             for name, inner in held.items():
                 walk(inner, f"{path}.{name}" if path else str(name), depth + 1)
         elif isinstance(held, list) and held and all(map(_role, held)):
-            for at, message in enumerate(held):
-                walk(message["content"], f"{path}.{at}.content", depth)
-            for at, message in enumerate(held):  # counted from the end, too, because dialogues differ in length
-                walk(message["content"], f"{path}.{at - len(held)}.content", depth)
+            # counted from the end, too, because dialogues differ in length
+            for at in (*range(len(held)), *range(-len(held), 0)):
+                walk(held[at]["content"], f"{path}.{at}.content", depth)
         elif path and not is_nothing(value):
             paths.setdefault(path, []).append(value)
 

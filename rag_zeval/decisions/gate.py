@@ -255,6 +255,8 @@ def _slice_coverage(comparison: Comparison, limits: Limits) -> list[GateCheck]:
     missing score of a small slice is therefore *unclear*.
     """
     slices = comparison.slice_coverage
+    if all(of.share >= limits.min_coverage - ROUNDING for of in slices.values()):
+        return []
     p_values = holm([low_share_p(of.scored, of.cases, limits.min_coverage) for of in slices.values()])
     checks = []
     for (tag, of), p in zip(slices.items(), p_values, strict=True):

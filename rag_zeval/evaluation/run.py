@@ -115,11 +115,10 @@ def score(run: EvaluationRun, out: Path, cache: Path | None, spending: Spending)
     Raises InputError if a row of the file is of another input, model or prompt, and for a model that cannot be used.
     """
     with ReplyCache(cache) if cache is not None else nullcontext() as replies, RowWriter(out) as writer:
-        checked_by = None  # opened before the judge costs money
-        if any(name in CHECKER_SCORERS for name in run.scorers):
-            checked_by = open_checker(str(run.judges.claim_checker), False)
-        metrics = open_metrics(run.scorers, run.cases, run.sources, run.judges, replies, checked_by)
-        checker = checked_by if CheckedClaims.name in run.scorers else None
+        needs_checker = any(name in CHECKER_SCORERS for name in run.scorers)
+        opened = open_checker(str(run.judges.claim_checker), False) if needs_checker else None  # before the judge costs
+        metrics = open_metrics(run.scorers, run.cases, run.sources, run.judges, replies, opened)
+        checker = opened if CheckedClaims.name in run.scorers else None
         for metric in metrics:
             if metric.parts and metric.made_by["trial"] == 0:
                 for line in metric.parts.lines(metric.label, len(metric.examples)):

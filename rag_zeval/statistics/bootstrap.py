@@ -5,7 +5,6 @@ draws at once from those multiplicities, so nothing is copied or sorted again fo
 instance are resampled together. So are the instances of a cluster, if a statistic has clusters.
 """
 
-import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -258,15 +257,14 @@ def share_interval(hits: int, n: int) -> tuple[float, float]:
 
 
 def low_share_p(hits: int, n: int, share: float) -> float:
-    """Return the one-sided p-value of so few hits among n outcomes, if each is a hit with the probability `share`.
+    """Return the p-value of so few hits among n outcomes, at least one, if each is a hit with the probability `share`.
 
-    It is the exact binomial test (Clopper and Pearson 1934, Biometrika 26, 404-413), without scipy.
+    It is that of the one-sided exact binomial test (Clopper and Pearson 1934, Biometrika 26, 404-413).
     """
-    if not 0 < share < 1:
-        return float(share == 0 or hits == n)
-    hit, miss = math.log(share), math.log1p(-share)
-    ways = (math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) for k in range(hits + 1))
-    return min(1.0, math.fsum(math.exp(way + k * hit + (n - k) * miss) for k, way in enumerate(ways)))
+    with needed("scipy", "the test of a share"):
+        from scipy.stats import binomtest
+
+    return float(binomtest(hits, n, share, alternative="less").pvalue)
 
 
 def paired_interval(
