@@ -131,10 +131,10 @@ cold-start: $(READY) $(SHIPPED) ## teach the base of PROFILE=small to write traj
 train: $(READY) ## train the judge by reinforcement learning (verl, GRPO); DRY_RUN=1: only check and plan
 	$(PY) -m train profile=$(PROFILE) $(if $(DRY),dry_run=true )$(ARGS)
 
-dynamics: $(READY) ## draw a training run by step, finished or not (ARGS="RUN ... key=value ..."): RUN/dynamics.html
+dynamics: $(READY) ## draw a training run by step, finished or not (ARGS="RUN ... --option ..."): RUN/dynamics.html
 	$(PY) -m experiments.dynamics $(or $(ARGS),runs/train/$(PROFILE))
 
-reward-audit: $(READY) ## did a run earn its reward by better judgements? (ARGS="RUN key=value ..."): RUN/reward_audit.html
+reward-audit: $(READY) ## did a run earn its reward by better judgements? (ARGS="RUN --option ..."): RUN/reward_audit.html
 	$(PY) -m experiments.reward_audit $(or $(ARGS),runs/train/$(PROFILE))
 
 bench: $(READY) ## score the benchmarks and print the tables (DRY_RUN=1: print calls and tokens, and stop)

@@ -1,59 +1,61 @@
-"""`python -m experiments.dynamics RUN [RUN ...]`: draws the figures of training runs on one page."""
+"""Draw training runs by step, on one page. A run need not be finished. Several runs share the same figures."""
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
-from experiments.training_runs import read_arguments
+import typer
+
+from experiments.training_runs import Which
 from rag_zeval.errors import InputError
-from rag_zeval.streams import exit_status
-
-USAGE = """\
-usage: python -m experiments.dynamics RUN [RUN ...] [key=value ...]
-
-Draws training runs by step, on one page. RUN is the folder of a training run, such as runs/train/nano; the run need
-not be finished. Several runs are drawn in the same figures.
-
-out_dir=FOLDER      where to write dynamics.html and dynamics/*.png; needed for several runs (default: RUN)
-entailment=SCORER   also draw how well quotes entail the claims that are marked as supported, in the rollouts that the
-                    run saved. SCORER decides:
-                    nli:FOLDER  a local NLI model (transformers, sequence classification)
-                    oracle      the known truth of the nano world
-rollouts=val        the rollouts for entailment: val (the validation rows), or train (many more)
-"""
+from rag_zeval.streams import command_line
 
 
-def dynamics(argv: Sequence[str]) -> int:
-    paths, options = read_arguments(argv, USAGE)
-    if not paths:
-        raise InputError("command line: name the folder of a training run (--help says more)")
-    if len(paths) > 1 and "out_dir" not in options:
-        raise InputError("command line: several runs share one page; say where to write it with out_dir=FOLDER")
-    if "rollouts" in options and "entailment" not in options:
-        raise InputError("command line: rollouts= chooses the rollouts for entailment; give entailment= as well")
+def dynamics(
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Folders of training runs, such as runs/train/nano.")
+    ],
+    out_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where to write dynamics.html and dynamics/*.png. Needed for several runs; default: the run's folder."
+        ),
+    ] = None,
+    entailment: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SCORER",
+            help="Also draw how well quotes entail the claims that are marked as supported, in the rollouts that the "
+            "run saved. SCORER is nli:FOLDER, a local NLI model (transformers, sequence classification), or oracle, "
+            "the known truth of the nano world.",
+        ),
+    ] = None,
+    rollouts: Annotated[
+        Which | None,
+        typer.Option(help="The rollouts for --entailment: val (validation rows, the default) or train (many more)."),
+    ] = None,
+) -> None:
+    if len(runs) > 1 and out_dir is None:
+        raise InputError("several runs share one page; say where to write it with --out-dir FOLDER")
+    if rollouts and entailment is None:
+        raise InputError("--rollouts chooses the rollouts for --entailment; give that as well")
     from eval_benchmarks.output.curves import COLOURS  # after --help: numpy loads slowly
     from experiments.dynamics.entailment import open_scorer
     from experiments.dynamics.figures import write_page
     from experiments.dynamics.run import read_runs
-    from experiments.training_runs import check_which
 
-    if len(paths) > len(COLOURS):
-        raise InputError(f"command line: {len(paths)} runs, but at most {len(COLOURS)} can be drawn in one figure")
-    which = check_which(options.get("rollouts", "val"))
-    scorer = open_scorer(options["entailment"]) if "entailment" in options else None
-    runs = read_runs(paths, which, scorer)
-    for run in runs:
+    if len(runs) > len(COLOURS):
+        raise InputError(f"{len(runs)} runs, but at most {len(COLOURS)} can be drawn in one figure")
+    which, scorer = rollouts or "val", None if entailment is None else open_scorer(entailment)
+    drawn = read_runs(runs, which, scorer)
+    for run in drawn:
         print(f"{run.name}: {run.state}")
         if scorer is not None:
             print(f"  entailment {run.entailment or 'not computed: ' + run.missing['entailment']}")
-    print(f"dynamics: {write_page(runs, Path(options.get('out_dir', paths[0])), which)}")
-    return 0
+    print(f"dynamics: {write_page(drawn, out_dir or runs[0], which)}")
 
 
-def main(argv: Sequence[str]) -> int:
-    """Return the exit status: 0 the page is written, 2 the input is wrong, 130 interrupted."""
-    return exit_status(lambda: dynamics(argv))
-
+main = command_line(dynamics, "experiments.dynamics", __doc__)
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

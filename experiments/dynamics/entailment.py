@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from eval_benchmarks.output.curves import Points
-from experiments.training_runs import read_rollouts, step_files, truth_of
+from experiments.training_runs import Which, read_rollouts, step_files, truth_of
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
 from rag_zeval.judge.parser import FormatError
@@ -25,7 +25,7 @@ from rag_zeval.streams import drawn
 from rewards.format import good_trajectory
 
 SPECS = "oracle (nano world only) or nli:FOLDER"
-NOT_ASKED = f"not computed; entailment={SPECS} takes it from the saved rollouts"
+NOT_ASKED = f"not computed; --entailment takes it from the saved rollouts: {SPECS}"
 Claim = tuple[str, tuple[str, ...]]  # a claim and its quotes
 
 
@@ -84,7 +84,7 @@ def _by_nli(folder: str) -> Callable[[Sequence[Claim]], list[float | None]]:
     return score
 
 
-def entailment_by_step(run: Path, steps: Steps, which: str, scorer: EntailmentScorer) -> tuple[Points, str]:
+def entailment_by_step(run: Path, steps: Steps, which: Which, scorer: EntailmentScorer) -> tuple[Points, str]:
     """Return the mean over each step's supported claims, and a sentence on what it was computed from.
 
     Steps without a scored claim are left out. Raises InputError if no rollouts are saved, or if the scorer can read no

@@ -11,6 +11,7 @@ import yaml
 from eval_benchmarks.output.curves import COLOURS, mark_switches, png, smoothed, step_axes, stretches, switches, widen
 from eval_benchmarks.output.page import embedded, render
 from experiments.dynamics.run import DrawnRun
+from experiments.training_runs import Which
 from rag_zeval.files import Row, write_bytes, write_text
 
 STYLES = ("-", "--", ":")  # of a panel's lines, so that two equal lines can both be seen
@@ -46,7 +47,7 @@ FIGURES = [
 ]
 
 
-def write_page(runs: Sequence[DrawnRun], out_dir: Path, which: str) -> Path:
+def write_page(runs: Sequence[DrawnRun], out_dir: Path, which: Which) -> Path:
     """Write OUT_DIR/dynamics.html, one page without external assets, and each figure as OUT_DIR/dynamics/NAME.png.
 
     Returns the page's path.

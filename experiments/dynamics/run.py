@@ -12,7 +12,7 @@ import numpy as np
 
 from eval_benchmarks.output.curves import METRICS, Curves, Points, by_step, read_curves, read_points, switches
 from experiments.dynamics.entailment import NOT_ASKED, EntailmentScorer, entailment_by_step
-from experiments.training_runs import prompt_of, read_rollouts, step_files, truth_of
+from experiments.training_runs import Which, prompt_of, read_rollouts, step_files, truth_of
 from rag_zeval.errors import InputError
 from rag_zeval.files import NUMBER_OR_NONE, Row, check_fields, check_object
 from rag_zeval.stages.training_log import Steps, attempt_files, read_run
@@ -74,7 +74,7 @@ class RolloutGroup:
         return mean(float(reward >= RIGHT) for reward in self.rewards)
 
 
-def read_runs(paths: Sequence[Path], which: str, scorer: EntailmentScorer | None) -> list[DrawnRun]:
+def read_runs(paths: Sequence[Path], which: Which, scorer: EntailmentScorer | None) -> list[DrawnRun]:
     """Read the runs. Each is named by the part of its path in which the paths differ.
 
     which: compute entailment over the "val" or the "train" rollouts. Each run after the first is also compared with the
@@ -92,7 +92,7 @@ def read_runs(paths: Sequence[Path], which: str, scorer: EntailmentScorer | None
     return runs
 
 
-def _read(path: Path, name: str, which: str, scorer: EntailmentScorer | None) -> tuple[DrawnRun, list[RolloutGroup]]:
+def _read(path: Path, name: str, which: Which, scorer: EntailmentScorer | None) -> tuple[DrawnRun, list[RolloutGroup]]:
     steps = read_run(path)
     for step, data in steps.items():
         check_object(f"{path}: step {step}", {"data": data}, {"data": {str: (bool, *NUMBER_OR_NONE)}})

@@ -1,4 +1,8 @@
-"""`python -m experiments.reward_audit RUN`: did a training run reward better judgements, or something else?"""
+"""Did a training run reward better judgements, or something else?
+
+RUN is the folder of a training run, finished or not. Its early steps are compared with its late ones, over the rollouts
+that it saved. docs/rewards.md says what each figure shows.
+"""
 
 from __future__ import annotations
 
@@ -6,50 +10,44 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from experiments.training_runs import read_arguments
-from rag_zeval.errors import InputError
-from rag_zeval.streams import exit_status
+import typer
+
+from experiments.training_runs import Which
+from rag_zeval.streams import command_line
 
 if TYPE_CHECKING:
     from experiments.reward_audit.findings import Section
     from experiments.reward_audit.replies import BeforeAndAfter
     from rag_zeval.files import Row
 
-USAGE = """\
-usage: python -m experiments.reward_audit RUN [key=value ...]
 
-RUN is the folder of a training run (runs/train/nano), finished or not. Its early steps are compared with its late
-ones, over the rollouts that it saved. docs/rewards.md says what each figure shows.
-
-rollouts=train      which rollouts: train, or val (the validation rows, judged greedily)
-bench=FOLDER        a finished bench (runs/bench/nano): its first model is compared with its last, on held-out sets
-out_dir=FOLDER      where reward_audit.html and reward_audit.json go (default: RUN)
-"""
-
-
-def main(argv: Sequence[str]) -> int:
-    """Return the exit status: 0 the page is written, 2 the input is wrong, 130 interrupted."""
-    return exit_status(lambda: reward_audit(argv))
-
-
-def reward_audit(argv: Sequence[str]) -> int:
-    paths, options = read_arguments(argv, USAGE)
-    if len(paths) != 1:
-        raise InputError(f"command line: name the folder of one training run, not {len(paths)} (--help says more)")
+def reward_audit(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a training run, such as runs/train/nano.")],
+    rollouts: Annotated[
+        Which, typer.Option(help="The rollouts: of training, or of the validation rows, judged greedily.")
+    ] = "train",
+    bench: Annotated[
+        Path | None,
+        typer.Option(
+            help="The folder of a finished bench, such as runs/bench/nano. Its first model is compared with its last, "
+            "on held-out sets."
+        ),
+    ] = None,
+    out_dir: Annotated[
+        Path | None,
+        typer.Option(help="Where to write reward_audit.html and reward_audit.json. Default: the run's folder."),
+    ] = None,
+) -> None:
     from eval_benchmarks.output.page import render  # after --help: numpy loads slowly
     from experiments.reward_audit.findings import audit
     from experiments.reward_audit.replies import of_bench, of_run
-    from experiments.training_runs import check_which
     from rag_zeval.files import write_json, write_text
 
-    [run] = paths
-    comparisons = [of_run(run, check_which(options.get("rollouts", "train")))]
-    if "bench" in options:
-        comparisons += of_bench(Path(options["bench"]))
+    comparisons = [of_run(run, rollouts), *(of_bench(bench) if bench else ())]
     audited = [(comparison, audit(comparison)) for comparison in comparisons]
-    name, out = run.resolve().name, Path(options.get("out_dir", run))
+    name, out = run.resolve().name, out_dir or run
     content = {"run": name, "comparisons": [_as_json(*one) for one in audited]}
     write_json(out / "reward_audit.json", content)
     page = out / "reward_audit.html"
@@ -59,7 +57,6 @@ def reward_audit(argv: Sequence[str]) -> int:
             if side.damaged:
                 print(f"{comparison.name}, {side.label}: {len(side.damaged)} lines left out (first: {side.damaged[0]})")
     print(f"reward audit: {page}")
-    return 0
 
 
 def _as_json(comparison: BeforeAndAfter, sections: Sequence[Section]) -> Row:
@@ -80,5 +77,7 @@ def _as_json(comparison: BeforeAndAfter, sections: Sequence[Section]) -> Row:
     return {"name": comparison.name, **sides, "figures": figures}
 
 
+main = command_line(reward_audit, "experiments.reward_audit", __doc__)
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -9,7 +9,7 @@ from typing import Any
 
 from eval_benchmarks.bench_manifest import read_run as read_bench
 from eval_benchmarks.trials import Trial
-from experiments.training_runs import prompt_of, read_rollouts, step_files, truth_of
+from experiments.training_runs import Which, prompt_of, read_rollouts, step_files, truth_of
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, check_fields, locate
 from rag_zeval.judge.parser import FormatError
@@ -65,7 +65,7 @@ class BeforeAndAfter:
     after: Replies
 
 
-def of_run(run: Path, which: str) -> BeforeAndAfter:
+def of_run(run: Path, which: Which) -> BeforeAndAfter:
     """Return the rollouts ("train" or "val") of a run's early steps, and those of its late steps, to compare them.
 
     Raises InputError if fewer than two steps have rollouts, or if a side has none that can be read.

@@ -217,7 +217,7 @@ def test_what_a_log_lacks_is_said_and_not_drawn(run: Path) -> None:
     assert "KL to the base: actor/kl_loss is not in the log" in said["ties-and-length"]
     assert "claims per answer, by α, in between: no step has more than two candidates" in said["claims-by-rank"]
     assert "reward, validation: not measured on the validation rows" in said["figure-4"]
-    assert any(line.startswith("entailment (0 to 1): not computed; entailment=oracle") for line in said["figure-3"])
+    assert any(line.startswith("entailment (0 to 1): not computed; --entailment takes it") for line in said["figure-3"])
     assert said["failures"] == []
     assert "K is not logged" in found.state
 
@@ -333,7 +333,7 @@ def test_the_page_is_one_file_with_its_figures_inside(
     hostile: Path, read_tags: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = {path: path.read_bytes() for path in hostile.rglob("*") if path.is_file()}
-    assert main([str(hostile), "entailment=oracle"]) == 0
+    assert main([str(hostile), "--entailment", "oracle"]) == 0
     assert "entailment by the exact oracle" in capsys.readouterr().out
     page = (hostile / "dynamics.html").read_text()
     tags = read_tags(page)
@@ -349,19 +349,14 @@ def test_the_page_is_one_file_with_its_figures_inside(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "name the folder"),
-        (["{run}", "{run}"], "say where to write it with out_dir=FOLDER"),
-        (["{run}"] * 7 + ["out_dir=x"], "at most 6 can be drawn"),
-        (["{run}", "entailmnt=oracle"], "unknown key 'entailmnt' (did you mean 'entailment'?)"),
-        (["{run}", "out_dir="], "command line: 'out_dir=' has no value"),
-        (["--out_dir=x", "{run}"], "unknown option '--out_dir=x'; write a setting as key=value, without dashes"),
-        (["out_dir=x", "runs/b=2"], "runs/b=2: no training run here"),
+        (["{run}", "{run}"], "say where to write it with --out-dir FOLDER"),
+        (["{run}"] * 7 + ["--out-dir=x"], "at most 6 can be drawn"),
+        (["--out-dir=x", "runs/b"], "runs/b: no training run here"),
         (["{run}/../unrewarded"], "no step with reward_extra/score/mean is logged"),
-        (["{run}", "rollouts=train"], "give entailment= as well"),
-        (["{run}", "rollouts=test", "entailment=oracle"], "choose from val, train"),
-        (["{run}", "entailment=oracle:x"], "expected oracle"),
-        (["{run}", "entailment=nli:{run}"], "entailment=nli:"),
-        (["{run}", "out_dir={run}/metrics/attempt-1.jsonl"], "attempt-1.jsonl"),
+        (["{run}", "--rollouts=train"], "give that as well"),
+        (["{run}", "--entailment=oracle:x"], "expected oracle"),
+        (["{run}", "--entailment=nli:{run}"], "entailment=nli:"),
+        (["{run}", "--out-dir={run}/metrics/attempt-1.jsonl"], "attempt-1.jsonl"),
     ],
 )
 def test_what_cannot_be_used_is_one_line_and_exit_2(run: Path, words: list[str], said: str, refusal: Any) -> None:
@@ -370,7 +365,7 @@ def test_what_cannot_be_used_is_one_line_and_exit_2(run: Path, words: list[str],
 
 
 def test_a_browser_opens_it(hostile: Path, tmp_path: Path, opened: Callable[[Path], str]) -> None:
-    assert main([str(hostile), "entailment=oracle", f"out_dir={tmp_path / 'page'}"]) == 0
+    assert main([str(hostile), "--entailment=oracle", f"--out-dir={tmp_path / 'page'}"]) == 0
     document = opened(tmp_path / "page" / "dynamics.html")
     assert "<title>Training dynamics: runs/&lt;script&gt;" in document, "a script ran, or the page did not open"
     assert document.count("<img") == len(FIGURES)
