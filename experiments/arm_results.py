@@ -70,12 +70,11 @@ TRIALS: FieldTypes = {"trials": [(list, dict)]}
 class ArmResult:
     """The content of a result file.
 
-    row: all of it, as it was read. data: the hash of each benchmark's data. metrics: by benchmark and name. curves: by
-    name, each (steps,), NaN where a step has no value.
+    row: all of it, as it was read. metrics: by benchmark and name. curves: by name, each (steps,), NaN where a step has
+    no value.
     """
 
     row: Row
-    data: dict[str, str]
     metrics: dict[str, dict[str, Metric]]
     curves: dict[str, Floats]
 
@@ -205,7 +204,6 @@ def read_result(path: Path) -> ArmResult:
     with locate(path):
         try:
             check_fields(row, RESULT)
-            data = {benchmark: of["data_hash"] for benchmark, of in row["benchmarks"].items()}
             metrics = {
                 benchmark: {name: read_metric(name, values) for name, values in of["metrics"].items()}
                 for benchmark, of in row["benchmarks"].items()
@@ -215,7 +213,7 @@ def read_result(path: Path) -> ArmResult:
             raise
         except (TypeError, ValueError) as error:  # a ratio that does not have two numbers
             raise InputError(f"is not a result file: {type(error).__name__}: {error}") from error
-    return ArmResult(row, data, metrics, curves)
+    return ArmResult(row, metrics, curves)
 
 
 def read_metric(name: str, values: Any) -> Metric:
@@ -279,8 +277,8 @@ def check_answers(experiment: Experiment, results: ArmResults) -> None:
 def _check_comparable(base: ArmResult, result: ArmResult, where: str) -> None:
     if base.row["base"] != result.row["base"]:
         raise InputError(f"{where}: it starts from another model")
-    for benchmark, data in result.data.items():
-        if base.data.get(benchmark, data) != data:
+    for benchmark, of in result.row["benchmarks"].items():
+        if base.row["benchmarks"].get(benchmark, of)["data_hash"] != of["data_hash"]:
             raise InputError(f"{where}: {benchmark} has other data")
         for name, metric in result.metrics[benchmark].items():
             other = base.metrics.get(benchmark, {}).get(name, metric)

@@ -26,15 +26,15 @@ import pytest
 
 from rag_zeval.scripted_judge import ScriptedJudge
 
-ROOT = Path(__file__).resolve().parents[2]
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = DOCS / "evaluate.md"
 STATUSES = {"gate": {0, 1}, "audit": {0, 1}, "check-set": {1}}  # else 0; a set of six questions is no golden set
 SLICES = ("billing", "login")
 
 
 def commands() -> list[list[str]]:
     """The commands in the page's blocks, without their comments; `...` stands for the judge."""
-    text = (ROOT / "docs" / "evaluate.md").read_text()
-    lines = re.findall(r"^    (rag-zeval .*?)(?:\s+#.*)?$", text, re.MULTILINE)
+    lines = re.findall(r"^    (rag-zeval .*?)(?:\s+#.*)?$", PAGE.read_text(), re.MULTILINE)
     return [shlex.split(line.replace("...", "--model openai:gpt-4o-mini")) for line in lines]
 
 
@@ -126,8 +126,6 @@ def test_every_command_of_the_users_page_runs(folder: Path, site: Path, judge: s
     assert "kappa" in shown["audit"].lower() and "nDCG" in shown["retrieval"]
 
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGE = DOCS / "evaluate.md"
 MODEL = '"openai:gpt-4o-mini"'
 NOTEBOOK = DOCS / "quickstart.ipynb"
 SECONDS = 120  # what the notebook promises
