@@ -101,9 +101,9 @@ def cad(questions: int = 8, passage_tokens: int = 1500, new_tokens: int = NEW_TO
     return against_guidance("cad", model, packed(model), random_prompts(questions, passage_tokens), new_tokens, pairs)
 
 
-def cad_real(questions: int = 4, new_tokens: int = NEW_TOKENS, pairs: int = 3) -> TimedPairs:
+def cad_real(questions: int = 4, new_tokens: int = NEW_TOKENS) -> TimedPairs:
     model, prompts = small_profile(questions)
-    return against_guidance("cad_real", model, packed(model), prompts, new_tokens, pairs)
+    return against_guidance("cad_real", model, packed(model), prompts, new_tokens, pairs=3)
 
 
 def cad_vllm(name: str = "cad_vllm", passage_tokens: int = 1500) -> TimedPairs:

@@ -24,7 +24,6 @@ from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.stages.config import check_settings, load_config
 
-ROOT = Path(__file__).parents[2]
 NO_LIMITS = ("0", "-1", "nan", ".inf", "much")
 
 

@@ -135,7 +135,7 @@ def cluster(short_temporary_folder):
     wait_until_gone(started)
 
 
-def test_a_batch_that_always_fails_takes_no_other_with_it(alone, cluster, tmp_path, monkeypatch, caplog):
+def test_a_batch_that_always_fails_takes_no_other_with_it(alone, cluster, tmp_path, monkeypatch):
     ids = list(alone)
     deadly, broken = ids[4], ids[11]
 

@@ -76,7 +76,7 @@ def test_what_a_judge_writes_is_measured_and_a_reply_that_is_none_is_missing(ben
     assert values["pairwise_best"][1] == 2
 
 
-def test_a_bad_row_is_named_and_nothing_to_compare_is_an_error(benchmark: Any, tmp_path: Path) -> None:
+def test_a_bad_row_is_named_and_nothing_to_compare_is_an_error(benchmark: Any) -> None:
     with pytest.raises(InputError, match=r"responses.jsonl:2: field 'passage' is missing"):
         benchmark(row(0), {"id": "x", "status": "ok", "question": "q", "responses": []})
     with pytest.raises(InputError, match=r"responses.jsonl:2: field 'gold_answers' must be list"):

@@ -268,7 +268,7 @@ def test_the_small_profile_trains_no_judge_and_says_which_it_needs(tmp_path: Pat
     assert judges.ranker_rows() is None  # the rows of the cold start are not the ranker's
 
 
-def test_an_arm_without_a_model_says_so_and_gpus_that_are_not_there_train_nothing(tmp_path: Path) -> None:
+def test_an_arm_without_a_model_says_so_and_gpus_that_are_not_there_train_nothing() -> None:
     chosen = settings("profile=paper", "arms.best-only=nowhere")
     judges = TrainedJudges(chosen)
     assert judges.lacking("best-only") == "a model in arms.best-only=nowhere"

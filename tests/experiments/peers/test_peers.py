@@ -143,7 +143,7 @@ def test_agreement_is_of_the_differences_and_names_what_one_side_lacks() -> None
     assert reasons == [["a_scorer", "failed: no claims", "0.000", "1"]]
 
 
-def test_every_scorer_that_follows_an_original_can_be_asked(tmp_path: Path) -> None:
+def test_every_scorer_that_follows_an_original_can_be_asked() -> None:
     judge = CountingJudge()
     judge.delay = 0.0
     example = Example("1", "Who is Ann?", "Ann was born in Bonn.", ("Ann was born in Bonn.",), "Ann was born in Bonn.")

@@ -149,7 +149,7 @@ def test_three_files_are_compared_by_twos(run: Any, write_results: Any, tmp_path
     assert pair["change"] is pair["p_holm"] is None
 
 
-def test_a_file_of_several_systems_is_compared_by_their_names(run: Any, write_results: Any, tmp_path: Path) -> None:
+def test_a_file_of_several_systems_is_compared_by_their_names(run: Any, write_results: Any) -> None:
     write_results(
         "two.jsonl", {"1": 1.0}, systems=["x", "y"], answers=["a", "b"], scores=[1.0, 0.5], statuses=["ok"] * 2
     )
@@ -225,7 +225,7 @@ def test_a_row_that_was_edited_is_named_and_left_out(run: Any, write_results: An
     assert "\nB: old.jsonl\n" in of_before and "edited" not in of_before and " 60 " in of_before
 
 
-def test_a_metric_of_edited_cases_only_has_nothing_to_compare(run: Any, write_results: Any, tmp_path: Path) -> None:
+def test_a_metric_of_edited_cases_only_has_nothing_to_compare(run: Any, write_results: Any) -> None:
     for name in ("a", "b"):
         path = write_results(f"{name}.jsonl", {"m": {"1": 1.0, "2": 1.0, "3": 1.0}, "n": {"1": 1.0}})
         truths = {"1": name, "2": "two", "3": "three"}

@@ -139,7 +139,7 @@ def test_limits_of_single_metrics_and_shares_of_seconds(side: Any) -> None:
     assert not passed(decide([found], read_limits(["0.5", f"{cost}=0.03"], [], 0.95)))
 
 
-def test_every_number_of_a_release_can_be_gated(run: Any, write_results: Any, tmp_path: Path) -> None:
+def test_every_number_of_a_release_can_be_gated(run: Any, write_results: Any) -> None:
     told = {"latency_s": 1.0, "cost_usd": 0.002, "retrieved": ["c", "gold"], "gold_chunk_ids": ["gold"]}
     scored = {"rag_zeval@contexts": {f"{SLICES[at % 4]}:{at}": 1.0 for at in range(40)}}
     write_results("a.jsonl", scored, **told)

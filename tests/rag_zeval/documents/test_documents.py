@@ -78,7 +78,7 @@ def test_a_file_that_cannot_be_read_is_left_out_with_its_reason(tmp_path: Path) 
     assert all(reason.isprintable() for reason in left_out.values())
 
 
-def test_what_cannot_be_meant_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_meant_is_refused(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "x.pdf").write_bytes(pdf("X"))
@@ -241,7 +241,7 @@ def test_what_takes_too_long_or_too_much_is_left_out_and_the_next_file_is_read(
     ]
 
 
-def test_a_text_that_is_too_long_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_that_is_too_long_is_left_out(tmp_path: Path) -> None:
     path = write(tmp_path / "long.txt", b"word " * (bounded.CHARACTERS // 5) + b"w")
     assert read(path) == [{"left_out": "has 20,000,001 characters of text, more than 20,000,000: split it"}]
 

@@ -114,7 +114,7 @@ def test_so_many_questions_are_asked_about_every_chunk(docs: Path, writer: Scrip
     assert both.stderr.strip() == "error: --n and --per-chunk both say how many questions to write; remove one"
 
 
-def test_what_is_asked_about_and_what_not_is_told_before_anything_is_sent(docs: Path, run: Any, tmp_path: Path) -> None:
+def test_what_is_asked_about_and_what_not_is_told_before_anything_is_sent(docs: Path, run: Any) -> None:
     (docs / "half.html").write_text("<p>Half a page <script>")
     (docs / "passwd.txt").symlink_to("/etc/passwd")
     (docs / "slides.pptx").write_text("x")

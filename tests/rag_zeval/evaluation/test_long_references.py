@@ -90,7 +90,7 @@ def test_rows_of_short_references_do_not_change_and_their_file_resumes(judge: An
 
 
 def test_a_row_that_was_refused_before_is_judged_in_pieces(
-    judge: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+    judge: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     with monkeypatch.context() as before:
         before.setattr(RagZeval, "fits", lambda *_: True)

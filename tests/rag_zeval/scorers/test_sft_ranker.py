@@ -58,7 +58,7 @@ def test_a_perfect_ranker_is_perfect_on_the_nano_world_and_has_no_verdicts() -> 
 
 
 @pytest.mark.parametrize("section", ["judge", "nano_eval"])
-def test_the_card_says_that_a_model_is_a_ranker(section: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_card_says_that_a_model_is_a_ranker(section: str) -> None:
     def judge(words: list[str], card: dict[str, str]) -> Any:
         settings = check_settings(BenchSettings, load_config("bench", words))
         benchmark = NanoEval(1, 1, 2)
