@@ -28,6 +28,7 @@ from rag_zeval.scoring.opening import Asking, Models, asks_judge, embeds, open_s
 from rag_zeval.scoring.row_loop import Work
 
 EXAMPLE = "openai:qwen2.5-7b-instruct@http://localhost:8000/v1"
+CASE_COLUMNS = ("id", "system", "slice_tag", "question", "answer")  # of the table of scores, before the metrics
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,8 @@ def chosen_scorers(given: str | Sequence[str] | None, criteria: str | Path | Seq
     """Return the scorers that are named in a list, or in a text with commas between them, and those of criteria files.
 
     Duplicate names are dropped. given: None means `rag_zeval`, or no other scorer if there are criteria files. Raises
-    InputError if there is no scorer, for a file that is no criteria file (see `read_criteria`), and for two files of
-    the same name.
+    InputError if there is no scorer, for a file that is no criteria file (see `read_criteria`) or has the name of one
+    of CASE_COLUMNS, and for two files of the same name.
     """
     if given is None:
         given = () if criteria else JUDGE
@@ -93,6 +94,8 @@ def chosen_scorers(given: str | Sequence[str] | None, criteria: str | Path | Seq
         measure = read_criteria(file)
         if measure.name in files:
             raise InputError(f"--criteria {file}: {files[measure.name]} has the same name: rename one of the two")
+        if measure.name in CASE_COLUMNS:
+            raise InputError(f"--criteria {file}: '{measure.name}' is a column of the table of scores: rename the file")
         files[measure.name] = file
         found.append(measure)
     if not found:

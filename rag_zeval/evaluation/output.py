@@ -6,7 +6,7 @@ from pathlib import Path
 from rag_zeval.budget import Price
 from rag_zeval.cases.case import CaseSet
 from rag_zeval.csv_files import sheet_text
-from rag_zeval.evaluation.metrics import metric_name, places
+from rag_zeval.evaluation.metrics import CASE_COLUMNS, metric_name, places
 from rag_zeval.evaluation.run import EvaluationRun
 from rag_zeval.files import Row, write_text
 from rag_zeval.judge.needs import NOUNS
@@ -89,7 +89,6 @@ def write_scores(path: Path, cases: CaseSet, rows: Iterable[Row], thresholds: Ma
     """
     judged = {(one.case, one.system, one.metric): one for one in over_trials(rows)}
     metrics = list(dict.fromkeys(metric for _, _, metric in judged))
-    head = ["id", "system", "slice_tag", "question", "answer"]
     table = []
     for case in cases.cases:
         for system, answer in case.answers.items():
@@ -105,4 +104,4 @@ def write_scores(path: Path, cases: CaseSet, rows: Iterable[Row], thresholds: Ma
     columns = [
         f"{metric}{more}" for metric in metrics for more in ("", " status", *([" passes"] * (metric in thresholds)))
     ]
-    write_text(path, sheet_text([*head, *columns], table))
+    write_text(path, sheet_text([*CASE_COLUMNS, *columns], table))

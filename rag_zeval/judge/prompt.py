@@ -57,9 +57,14 @@ class Prompt:
         return {"role": "user", "content": before + inputs + after}
 
     @property
+    def hashed(self) -> str:
+        """The text that decides `prompt_hash`."""
+        return self.template
+
+    @property
     def prompt_hash(self) -> str:
-        """The first 16 hex digits of the sha256 of the prompt text. They are written into every result file."""
-        return hashlib.sha256(self.template.encode()).hexdigest()[:16]
+        """The first 16 hex digits of the sha256 of `hashed`. They are written into every result file."""
+        return hashlib.sha256(self.hashed.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)

@@ -113,13 +113,21 @@ class Criteria(BaseModel):
 
 @dataclass(frozen=True)
 class CriteriaPrompt(ScorerPrompt):
-    """The prompt `criteria` with the criteria of a file in it. name: the file's name, for messages about replies."""
+    """The prompt `criteria` with the criteria of a file in it. name: the file's name, for messages about replies.
+
+    inputs: what the judge sees, in order, unless an example in the criteria shows that.
+    """
 
     criteria: str
+    inputs: tuple[Input, ...] = ()
 
     @cached_property
     def template(self) -> str:
         return ScorerPrompt("criteria").template.replace(CRITERIA, self.criteria)
+
+    @property
+    def hashed(self) -> str:
+        return self.template + "".join(f"\n{one}" for one in self.inputs)
 
 
 def read_criteria(name: str | Path) -> Measure:
@@ -138,10 +146,10 @@ def read_criteria(name: str | Path) -> Measure:
         if path.stem in SCORERS:
             raise InputError(f"there is a scorer '{path.stem}' already: rename the file")
         criteria = checked(Criteria, values)
+    shown = any([*example.inputs] == criteria.inputs for example in criteria.examples)
+    prompt = CriteriaPrompt(path.stem, criteria.shown(), () if shown else tuple(criteria.inputs))
     inputs = {one: NEEDS_OF.get(one, one) for one in criteria.inputs}
-    return one_question(
-        path.stem, partial(_read, criteria.bounds), CriteriaPrompt(path.stem, criteria.shown()), **inputs
-    )
+    return one_question(path.stem, partial(_read, criteria.bounds), prompt, **inputs)
 
 
 def _read(bounds: tuple[int, int] | None, value: Any) -> Found:

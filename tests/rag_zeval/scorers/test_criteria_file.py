@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,13 @@ def test_what_a_judge_is_shown_decides_what_is_resumed_and_a_comment_does_not(wr
     assert read_criteria(path).prompts[0].prompt_hash == hashes[0] and len(set(hashes)) == 3
 
 
+def test_other_inputs_or_another_order_of_them_are_not_resumed(write: Write) -> None:
+    changes = [{"inputs": [*one], "examples": None} for n in range(1, 4) for one in permutations(INPUTS, n)]
+    changes += [{}, {"inputs": ["answer", "question"]}]  # with an example of both
+    hashes = {read_criteria(write(change)).prompts[0].prompt_hash for change in changes}
+    assert len(hashes) == len(changes)
+
+
 def test_a_reason_that_an_example_gives_is_no_copy_of_the_prompt(write: Write) -> None:
     scored, _ = scored_by(write({}), {"reason": SHOT["why"], "verdict": "yes"})
     assert scored.values == (1.0,)
@@ -193,6 +201,7 @@ def test_what_is_wrong_in_a_file_is_one_line_with_its_key(write: Write, changes:
     [
         (["bleu.yaml"], "bleu.yaml: there is a scorer 'bleu' already: rename the file"),
         (["a@b.yaml"], "a@b.yaml: its name is the scorer's: rename the file to letters, digits, '-' and '_' alone"),
+        (["question.yaml"], "question.yaml: 'question' is a column of the table of scores: rename the file"),
         (["relevanc"], "--criteria relevanc: name a file that ends in .yaml, or one that ships: completeness, "
                        "conciseness, relevance (did you mean 'relevance'?)"),
         (["nowhere.yaml"], "nowhere.yaml: cannot be read: No such file or directory"),
