@@ -142,7 +142,7 @@ def _read(kind: Kind, value: Mapping[str, Any]) -> Written | None:
     question = a_text(value["question"])
     if kind.checked_by is not None:
         return Written(question)
-    snippets = a_list(value["snippets"], kind.chunks) if kind.chunks > 1 else [value["snippet"]]
+    snippets = a_list(value["snippets"], kind.chunks, "snippet") if kind.chunks > 1 else [value["snippet"]]
     return Written(question, a_text(value["answer"]), tuple(map(a_text, snippets)))
 
 

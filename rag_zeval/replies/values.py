@@ -17,12 +17,12 @@ def a_text(value: Any) -> str:
     return value.strip()
 
 
-def a_list(value: Any, length: int | None = None) -> Sequence[Any]:
-    """Return a list. If a length is given, the list must have it."""
+def a_list(value: Any, length: int | None = None, item: str = "judgement") -> Sequence[Any]:
+    """Return a list. If a length is given, the list must have it. item: what the error calls one of its items."""
     if not isinstance(value, list):
         raise Unreadable(f"{quoted(str(value))} is not a list")
     if length is not None and len(value) != length:
-        raise Unreadable(f"got {len(value)} judgement{'s' * (len(value) != 1)}, expected {length}")
+        raise Unreadable(f"got {len(value)} {item}{'s' * (len(value) != 1)}, expected {length}")
     return value
 
 

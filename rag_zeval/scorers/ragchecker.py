@@ -7,6 +7,7 @@ Known differences:
 
 - The prompts are in our words and ask for JSON.
 - Missing or extra labels are a failure. The original fills with Neutral, which lowers the score, and drops extra ones.
+- A claim without three parts, or with an empty one, is a failure. The original skips it.
 - An answer or a ground truth without claims has no score. The original's is 0.
 - Nothing that a model writes is evaluated as code.
 """
@@ -37,7 +38,7 @@ async def claims_of(judge: Judge, question: str, text: str, whose: str) -> list[
 
 
 def _read_claims(value: Any) -> list[Claim]:
-    triplets = [[a_text(part) for part in a_list(triplet, 3)] for triplet in a_list(value)]
+    triplets = [[a_text(part) for part in a_list(triplet, 3, "part")] for triplet in a_list(value)]
     return [list(triplet) for triplet in dict.fromkeys(map(tuple, triplets))]
 
 

@@ -254,7 +254,7 @@ VERDICT = "- Something. A reason. VERDICT: "
     [
         ("ragchecker_precision", "ragchecker_check", ["Entailment"], "1 judgement, expected 2"),
         ("ragchecker_precision", "ragchecker_check", ["Entailment", "Yes"], "'Yes' is not one of Entailment, Neutral"),
-        ("ragchecker_precision", "ragchecker_claims", [["a", "b"]], "2 judgements, expected 3"),
+        ("ragchecker_precision", "ragchecker_claims", [["a", "b"]], "2 parts, expected 3"),
         ("ragas_faithfulness", "ragas_verdicts", [{"verdict": 1}], "1 judgement, expected 2"),
         ("ragas_faithfulness", "ragas_verdicts", [{"verdict": 1}, {"verdict": 2}], "'2' is neither 1 nor 0"),
         ("ragas_faithfulness", "ragas_statements", {"statements": ["a", 3]}, "'3' is not a text"),
