@@ -2,7 +2,8 @@
 
 The value is 1 if the answer tries, right or wrong, and 0 if it says that it cannot answer (1 call).
 
-Known difference: the prompt is in our words.
+Known differences: the prompt is in our words, and it shows the answer with its citations, such as [1]. The original
+removes them.
 """
 
 from typing import Any

@@ -1,8 +1,12 @@
 """BERTScore with the defaults of the package bert-score 0.3.13: no idf, no rescaling.
 
-The layer is that of the package's table. [CLS] and [SEP] may be matched but do not count. The score is 0 if the answer
-or the reference has no token. Known difference: a text longer than the model's window has no score (the package cuts
-it).
+[CLS] and [SEP] may be matched but do not count. The score is 0 if the answer or the reference has no token.
+
+Known differences:
+
+- A text longer than the model's window has no score. The package cuts it.
+- The layer follows from the model's kind and depth. The package has a table of layers by name, where some models have
+  another layer than the original one of their depth, such as bert-base-chinese.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,7 +21,7 @@ from rag_zeval.models.embeddings import load_encoder
 from rag_zeval.scorers.score import Score, Scored, Scorer
 from rag_zeval.text import one_line
 
-# index into hidden_states by the model's type and number of layers; the table's fine-tuned models are left out
+# index into hidden_states by the model's type and number of layers: what the table has for the original models
 LAYERS = {
     ("bert", 12): 9,
     ("bert", 24): 18,

@@ -30,9 +30,10 @@ class Hhem(AnswerScorer):
     """Hallucination score of open-rag-eval 0.3.0: how far the retrieved contexts support the answer as a whole.
 
     The score is the support by all chunks, in [0, 1] (1: nothing is made up). If there are no chunks, it is the support
-    by a reference that the example gives itself. Known differences: the original uses HHEM, here any claim checker will
-    do. The original joins the sources by a space and cuts them at 8,192 characters. Here longer sources have no score,
-    and neither do sources that do not fit the model.
+    by a reference that the example gives itself. Known differences: the original uses HHEM or Vectara's API, here any
+    claim checker will do. The original removes citations such as [1] from the answer. It joins the sources by a space
+    and cuts them at 8,192 characters. Here longer sources have no score, and neither do sources that do not fit the
+    model.
     """
 
     name, asks = "hhem", CHECKER

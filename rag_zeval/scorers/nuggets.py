@@ -6,7 +6,7 @@ a reference that the example gives itself.
 
 Known differences:
 
-- The prompts are in our words.
+- The prompts are in our words. They show the answer with its citations, such as [1]. The original removes them.
 - Creation ends when a call changes nothing, because the next call would be the same.
 - More than MOST nuggets, and missing or extra labels, are a failure. A repeated nugget counts once.
 - The original counts at least one okay nugget, so its weighted score stays below 1 if all are vital. Here the score is

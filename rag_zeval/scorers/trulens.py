@@ -8,7 +8,9 @@ correctness. A sentence that admits not to know counts as grounded. An answer th
 
 Known differences:
 
-- The prompts are in our words.
+- The prompts are in our words. A chunk gets 1, 2 or 3 if it serves some, most or all of the question, as in the
+  original's prompt without reasons. In its prompt with reasons, 1 is "slightly related", 2 is "related, but not enough
+  for an answer", and 3 "contains the answer".
 - Sentences are split without a trained model (`sentences.py`). A bare number that ends an answer is a sentence, not a
   list mark.
 - The judge says by number which sentences are worth checking. The original evaluates the judge's reply as code, and
