@@ -188,7 +188,9 @@ def _read_claim(claim: Any, variant: Variant, lenient: bool) -> AtomicClaim:
         given = {field: value for field, value in claim.items() if value is not None}
         claim = {EVIDENCE: [], "analysis": "", **given, "is_supported": _verdict(given.get("is_supported"))}
         quotes = claim[EVIDENCE] if isinstance(claim[EVIDENCE], list) else [claim[EVIDENCE]]
-        claim[EVIDENCE] = [quote if isinstance(quote, str) else json.dumps(quote) for quote in quotes]
+        claim[EVIDENCE] = [
+            quote if isinstance(quote, str) else json.dumps(quote) for quote in quotes if quote is not None
+        ]
     for field in variant.claim_fields:
         if field not in claim:
             raise FormatError(f"a claim lacks '{field}'")

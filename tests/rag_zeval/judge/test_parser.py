@@ -166,10 +166,11 @@ def test_an_echoed_answer_cannot_add_claims_where_the_json_is_broken(quote):
     assert [(one.claim, one.is_supported) for one in trajectory[0].atomic_claims] == [("The sky is green.", False)]
 
 
-def test_small_faults_are_repaired():
-    text = '[{"id": "A", "atomic_claims": [{"claim": "c", "is_supported": "yes", "grounding_evidence": "one"},]}]'
-    [found], how = parse_lenient(text, 1)
-    assert (found.atomic_claims, how) == ((AtomicClaim("c", True, ("one",), ""),), "repaired")
+@pytest.mark.parametrize(("evidence", "quotes"), [('"one"', ("one",)), ('[null, "one"]', ("one",)), ("[null]", ())])
+def test_small_faults_are_repaired(evidence, quotes):
+    one = f'{{"claim": "c", "is_supported": "yes", "grounding_evidence": {evidence}}}'
+    [found], how = parse_lenient(f'[{{"id": "A", "atomic_claims": [{one},]}}]', 1)
+    assert (found.atomic_claims, how) == ((AtomicClaim("c", True, quotes, ""),), "repaired")
 
 
 def test_a_candidate_without_claims_is_a_format_failure_in_training_and_kept_in_evaluation():
