@@ -1,6 +1,7 @@
 """BERTScore with the defaults of the package bert-score 0.3.13: no idf, no rescaling.
 
-[CLS] and [SEP] may be matched but do not count. The score is 0 if the answer or the reference has no token.
+[CLS] and [SEP] may be matched but do not count, also where a text spells them, as an answer that ends in "</s>" does.
+The score is 0 if the answer or the reference has no other token.
 
 Known differences:
 
@@ -73,8 +74,9 @@ class BertScore(Scorer):
 
         text = text.encode("utf-8", "replace").decode().strip()
         text = f" {text}" if text and self._type == "roberta" else text  # the first word is then like any other
-        encoded = self._tokenizer(text, return_tensors="pt", return_special_tokens_mask=True)
-        counts = encoded.pop("special_tokens_mask")[0] == 0
+        encoded = self._tokenizer(text, return_tensors="pt")
+        (ids,) = encoded["input_ids"]
+        counts = (ids != self._tokenizer.cls_token_id) & (ids != self._tokenizer.sep_token_id)
         if len(counts) > self._max_tokens:
             raise ValueError(f"text needs {len(counts)} tokens, the model's window is {self._max_tokens}")
         with torch.inference_mode():

@@ -34,6 +34,11 @@ def test_a_text_longer_than_the_window_has_no_score(folder: Path) -> None:
     assert scored.scores[1].status == f"failed: text needs {WINDOW + 1} tokens, the model's window is {WINDOW}"
 
 
+def test_special_tokens_do_not_count_where_a_text_spells_them(folder: Path) -> None:
+    (scored,) = BertScore(str(folder)).score([Example("x", "q", "ann", ("[SEP]", "[CLS]", "[CLS]a[SEP]"))])
+    assert scored.values[:2] == (0, 0) and scored.values[2] not in (0, None)
+
+
 def test_each_score_is_that_of_the_package_by_the_same_model(folder: Path) -> None:
     recorded = json.loads((Path(__file__).parent / "parity" / "bert_score.json").read_text())
     examples = [Example(one["id"], "", one["truth"], (one["answer"],)) for one in recorded["instances"]]
