@@ -1,18 +1,22 @@
-"""Cuts documents into chunks of whole paragraphs, or of whole sentences if a paragraph is too long."""
+"""Cuts documents into chunks of whole paragraphs, or of smaller parts if a paragraph is too long."""
 
 import logging
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 from rag_zeval.documents.documents import Document, read_documents
-from rag_zeval.judge.words import words
+from rag_zeval.judge.words import WORD, words
 from rag_zeval.scorers.sentences import sentence_spans
 
 WORDS = 200  # in a chunk at most; punctuation marks and single CJK characters count as words
+Span = tuple[int, int]  # start and end in a text
+Cut = Callable[[str], Iterator[Span]]  # yields the parts of a text
 _BLANK_LINES = re.compile(r"\n\s*\n|\Z")
 
 
@@ -44,9 +48,10 @@ def read_chunks(paths: Sequence[Path]) -> list[Chunk]:
 def split_document(document: Document, most: int = WORDS) -> list[Chunk]:
     """Return the document's chunks of at most `most` words (`rag_zeval.judge.words.words`) each.
 
-    A single longer sentence is a chunk of its own. Every chunk is as long as possible, and between two chunks there is
-    only white space. If you add paragraphs at the end of a document, all chunks but the last stay the same, with their
-    ids. If you add text to its last paragraph, the chunk before the last may change, too.
+    Longer paragraphs are cut between sentences, and longer sentences (a table, a log, Thai text) at line ends, spaces
+    or words. Every chunk is as long as possible, and between two chunks there is only white space. If you add
+    paragraphs at the end of a document, all chunks but the last stay the same, with their ids. If you add text to its
+    last paragraph, the chunk before the last may change, too.
     """
     text = document.text
     spans = _together(text, _units(text, most), most)
@@ -54,19 +59,38 @@ def split_document(document: Document, most: int = WORDS) -> list[Chunk]:
     return [Chunk(f"{document.name}#{number}", document.name, text) for number, text in enumerate(texts, 1)]
 
 
-def _units(text: str, most: int) -> Iterator[tuple[int, int]]:
-    """Yield start and end of the units that are never cut: paragraphs, and the sentences of those that are too long."""
+def _ends(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
+    """Yield the start and end of the parts of a text that end with a match. The last part need not."""
+    return pairwise(dict.fromkeys([0, *(found.end() for found in pattern.finditer(text)), len(text)]))
+
+
+_CUTS: Sequence[Cut] = (  # the next one cuts what is still too long
+    sentence_spans,
+    partial(_ends, re.compile(r"\n")),
+    partial(_ends, re.compile(r"\s+")),
+    partial(_ends, WORD),
+)
+
+
+def _units(text: str, most: int) -> Iterator[Span]:
+    """Yield start and end of the units that are never cut: paragraphs, and the parts of those that are too long."""
     start = 0
     for blank in _BLANK_LINES.finditer(text):
-        paragraph = text[start : blank.start()]
-        if len(words(paragraph)) > most:
-            yield from ((start + first, start + last) for first, last in sentence_spans(paragraph))
-        elif paragraph.strip():
-            yield start, blank.start()
+        if text[start : blank.start()].strip():
+            yield from _fitting(text, start, blank.start(), most, _CUTS)
         start = blank.end()
 
 
-def _together(text: str, units: Iterable[tuple[int, int]], most: int) -> Iterator[tuple[int, int]]:
+def _fitting(text: str, start: int, end: int, most: int, cuts: Sequence[Cut]) -> Iterator[Span]:
+    part = text[start:end]
+    if not cuts or len(words(part)) <= most:
+        yield start, end
+    else:
+        for first, last in cuts[0](part):
+            yield from _fitting(text, start + first, start + last, most, cuts[1:])
+
+
+def _together(text: str, units: Iterable[Span], most: int) -> Iterator[Span]:
     begin, end, count = None, 0, 0
     for start, stop in units:
         length = len(words(text[start:stop]))

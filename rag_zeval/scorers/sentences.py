@@ -9,7 +9,6 @@ them in its sentences.
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
-from itertools import pairwise
 from typing import Any
 
 from rag_zeval.errors import needed
@@ -25,7 +24,6 @@ _NO_END = re.compile(
 )
 _PART = re.compile(rf".+?(?:[{OTHER_ENDS}][{OTHER_ENDS}.!?]*(?:[”’»」』)）】》]|[\"'](?!\S))*|\Z)", re.DOTALL)
 _LIST_MARK = re.compile(r"\d+[.)]?")
-_CJK_END = re.compile(r"[。！？][。！？」』”’）]*")  # no space follows it
 
 
 def sentences_of(text: str) -> list[str]:
@@ -45,8 +43,7 @@ def _with_marks(text: str) -> list[str]:
 def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
     """Yield the start and end of each sentence in a text. Between two sentences there is at most white space."""
     for start, end in _tokenizer().span_tokenize(text):
-        cuts = [stop.end() for stop in _CJK_END.finditer(text, start, end) if stop.end() < end]
-        yield from pairwise([start, *cuts, end])
+        yield from (part.span() for part in _PART.finditer(text, start, end))
 
 
 def pieces(document: str, fits: Callable[[str], bool]) -> list[str]:

@@ -29,21 +29,19 @@ def test_chunks_give_all_text_back_in_its_order(text: str, most: int) -> None:
         start = text.index(chunk.text, at)
         assert chunk.id == f"a.txt#{number}" and chunk.text == chunk.text.strip() != ""
         assert not text[at:start].strip()
+        assert len(words(chunk.text)) <= most
         at = start + len(chunk.text)
     assert not text[at:].strip()
 
 
-@given(st.lists(PARAGRAPH, min_size=1, max_size=6), st.data(), st.integers(1, 40))
-def test_a_chunk_is_whole_sentences_and_too_long_only_if_it_is_a_single_one(
-    paragraphs: list[list[str]], data: st.DataObject, most: int
-) -> None:
+@given(st.lists(PARAGRAPH, min_size=1, max_size=6), st.data(), st.integers(13, 40))
+def test_a_chunk_is_whole_sentences_if_they_fit(paragraphs: list[list[str]], data: st.DataObject, most: int) -> None:
     text = "".join(" ".join(sentences) + data.draw(BLANK) for sentences in paragraphs)
     left = [sentence for sentences in paragraphs for sentence in sentences]
     for chunk in split(text, most):
         held = [left.pop(0)]
         while " ".join(held) != " ".join(chunk.text.split()):
             held.append(left.pop(0))  # IndexError: the chunk ends, or begins, within a sentence
-        assert len(words(chunk.text)) <= most or len(held) == 1
     assert not left
 
 
@@ -64,9 +62,24 @@ def test_paragraphs_that_fit_stay_whole() -> None:
 
 
 def test_sentences_end_without_a_space_in_chinese_and_not_at_an_abbreviation() -> None:
-    spoken = "他说：「好。」我走了！你呢？"
-    assert [chunk.text for chunk in split(spoken, 5)] == ["他说：「好。」", "我走了！", "你呢？"]
-    assert [chunk.text for chunk in split("Ask Dr. Ann Lee. She knows.", 4)] == ["Ask Dr. Ann Lee.", "She knows."]
+    spoken = "他说：「好。」我走了！你好吗？"
+    assert [chunk.text for chunk in split(spoken, 7)] == ["他说：「好。」", "我走了！", "你好吗？"]
+    assert [chunk.text for chunk in split("Ask Dr. Ann Lee. She knows.", 6)] == ["Ask Dr. Ann Lee.", "She knows."]
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "chunks"),
+    [
+        ("It is so. a 1 x\nb 2 y\nc 3 z\n", 6, ["It is so.", "a 1 x\nb 2 y", "c 3 z"]),  # the lines of a table
+        ("see a.b/c d.e/f", 5, ["see", "a.b/c", "d.e/f"]),
+        ("เรือออก", 2, ["เรื", "ออ", "อก"]),
+        ("वह आया। वह गया।", 4, ["वह आया।", "वह गया।"]),
+    ],
+)
+def test_a_sentence_that_is_too_long_is_cut_at_its_lines_or_else_between_words(
+    text: str, most: int, chunks: list[str]
+) -> None:
+    assert [chunk.text for chunk in split(text, most)] == chunks
 
 
 def test_what_the_chunks_lack_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
