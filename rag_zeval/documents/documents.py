@@ -44,9 +44,8 @@ class Reading:
             kinds = ", ".join(f"{one_line(kind) or 'without suffix'} {n}" for kind, n in self.other_kinds.most_common())
             yield f"left out: files of other kinds: {kinds}"
 
-    def leave_out(self, path: Path, folder: Path, reason: str) -> None:
-        """Note a file or folder below `folder`, by its path there, or by its whole path if that name is taken."""
-        name = path.relative_to(folder).as_posix()
+    def leave_out(self, name: str, path: Path, reason: str) -> None:
+        """Note a file or folder by its name, or by its path if something else of that name was left out."""
         self.left_out[str(path) if name in self.left_out else name] = reason
 
 
@@ -55,7 +54,8 @@ def read_documents(paths: Sequence[Path]) -> Reading:
 
     All files below a folder with a suffix of SUFFIXES are read in the order of their names, except hidden ones.
     Links that lead out of the folder are not followed. A file is left out if reading it takes too long or too much
-    memory (see `bounded`), if it cannot be read in its format, or if it holds no text (a scan).
+    memory (see `bounded`), if it cannot be read in its format, if it holds no text (a scan), or if another file with
+    the same text was read before.
 
     Raises InputError for a path that does not exist, a given file with another suffix, a file that is given twice, and
     two documents with the same name. Also raises it if no document has text, or if pypdf is needed but not installed.
@@ -76,9 +76,13 @@ def read_documents(paths: Sequence[Path]) -> Reading:
         with needed("pypdf", "a PDF"):
             import pypdf  # noqa: F401
     outcomes = read_files(zip(map(os.path.realpath, files.values()), kinds, strict=True))
-    for name, outcome in zip(files, outcomes, strict=True):
-        if (reason := outcome.get("left_out")) is not None:
-            reading.left_out[name] = reason
+    names: dict[str, str] = {}  # by text
+    for (name, path), outcome in zip(files.items(), outcomes, strict=True):
+        reason = outcome.get("left_out")
+        if reason is None and (first := names.setdefault(outcome["text"], name)) != name:
+            reason = f"has the same text as {one_line(first)}"
+        if reason is not None:
+            reading.leave_out(name, path, reason)
             continue
         reading.documents.append(Document(name, outcome["text"]))
         if outcome["doubts"]:
@@ -107,8 +111,11 @@ def _below(folder: Path, reading: Reading) -> Iterator[tuple[str, Path]]:
     """Yield the files of a folder and of all folders below it, in the order of their names. Note what is left out."""
     root, found = Path(os.path.realpath(folder)), []
 
+    def leave_out(path: Path, reason: str) -> None:
+        reading.leave_out(path.relative_to(folder).as_posix() if path != folder else str(folder), path, reason)
+
     def cannot_open(error: OSError) -> None:
-        reading.leave_out(Path(error.filename), folder, f"cannot be opened: {error.strerror}")
+        leave_out(Path(error.filename), f"cannot be opened: {error.strerror}")
 
     for place, folders, names in os.walk(folder, onerror=cannot_open):  # does not follow links to folders
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -118,7 +125,7 @@ def _below(folder: Path, reading: Reading) -> Iterator[tuple[str, Path]]:
             if name not in links and path.suffix.lower() not in SUFFIXES:
                 reading.other_kinds[path.suffix.lower()] += 1
             elif reason := _why_not(path, root):
-                reading.leave_out(path, folder, reason)
+                leave_out(path, reason)
             else:
                 found.append((path.relative_to(folder), path))
     for relative, path in sorted(found):
