@@ -110,6 +110,7 @@ def retrieval(
     The exit status is 0 if all rows were used, 1 if some were left out, and 2 if there is nothing to measure.
     """
     from rag_zeval.audit.qrels import read_qrels
+    from rag_zeval.golden.golden_rows import never_match
     from rag_zeval.golden.retrieval import estimates, read_rankings, short_lists
 
     parts = [part.strip() for part in k.split(",")]
@@ -130,6 +131,8 @@ def retrieval(
         print(f"{unanswerable} questions are unanswerable and left out: they have no gold chunks")
     for at, n in short_lists(rankings, ks):
         print(f"k = {at}: {n} of {len(rankings)} rows have fewer than {at} ids")
+    if note := never_match((ranking.retrieved, ranking.gold) for ranking in rankings):
+        print(note, file=sys.stderr)
     for line, text in bad.items():
         print(f"left out: {file}:{line}: {text}", file=sys.stderr)
     if bad:
@@ -171,6 +174,7 @@ def failures(
     from rag_zeval.cases.reading import read_cases
     from rag_zeval.files import json_line, write_chunks
     from rag_zeval.golden.failure_classes import CLASSES, NOT_KNOWN, choose_metrics, classify, shares
+    from rag_zeval.golden.golden_rows import never_match
     from rag_zeval.results import read_judged
 
     check_threshold(threshold)
@@ -178,9 +182,8 @@ def failures(
     judged = read_judged(results)
     metrics = choose_metrics(judged, correct, supported, threshold)
     names = read_names(map)
-    classified = classify(
-        judged, [case for path in gold for case in read_cases(path, names, judged=False).cases], metrics, k
-    )
+    cases = [case for path in gold for case in read_cases(path, names, judged=False).cases]
+    classified = classify(judged, cases, metrics, k)
     several = len({one.system for one in classified}) > 1
     rules = (("correct", metrics.correct), ("supported", metrics.supported))
     print("; ".join(f"{name}: {_rule(metric, judged, threshold)}" for name, metric in rules))
@@ -193,6 +196,8 @@ def failures(
             last = "why" if name == NOT_KNOWN else "ground truth"
             examples = [_example(one, several) for one in members[:EXAMPLES]]
             print_table(("case", "question", "answer", last), examples)
+    if note := never_match((case.context_ids, case.gold_chunk_ids) for case in cases):
+        print(note, file=sys.stderr)
     if out is not None:
         write_chunks(out, (json_line(dataclasses.asdict(one)) for one in classified))
         print(f"all answers with their class: {out}")

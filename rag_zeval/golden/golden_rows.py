@@ -50,6 +50,25 @@ def chunk_ids(row: Row, field: str) -> tuple[str, ...]:
     return tuple(map(str, row[field]))
 
 
+def never_match(lists: Iterable[tuple[Iterable[str], Iterable[str]]]) -> str | None:
+    """Return a note if no retrieved id is a gold chunk of any question, because their names then differ in kind.
+
+    lists: for each question, the ids of the retrieved chunks and of the gold chunks.
+    """
+    retrieved: dict[str, None] = {}
+    gold: dict[str, None] = {}
+    for found, wanted in lists:
+        retrieved |= dict.fromkeys(found)
+        gold |= dict.fromkeys(wanted)
+    if not retrieved or not gold or retrieved.keys() & gold.keys():
+        return None
+    shown, named = next(iter(retrieved)), next(iter(gold))
+    return (
+        f"note: no retrieved id, such as {shown!r}, is a gold chunk of any question, such as {named!r}. "
+        "Check that both name the same chunks"
+    )
+
+
 def by_slice(items: Iterable[T], tag: Callable[[T], str | None]) -> list[tuple[str, list[T]]]:
     """Return all items, then those of each slice, sorted by its name. There are no slices if no item has a tag."""
     everything = list(items)

@@ -119,6 +119,12 @@ def test_a_bad_row_is_one_line_and_does_not_count(run: Any, tmp_path: Path) -> N
     assert "2 of 2 rows have fewer" in shown.stdout
 
 
+def test_ids_that_match_nowhere_are_told(run: Any, tmp_path: Path) -> None:
+    shown = run("retrieval", write(tmp_path / "mine.jsonl", row([17, "a"], ["a.md#1"]), row([], ["b.md#2"])))
+    note = "note: no retrieved id, such as '17', is a gold chunk of any question, such as 'a.md#1'. "
+    assert shown.returncode == 0 and shown.stderr.startswith(note)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [(None, "cannot be read: No such file"), ("\n", "no rows"), ("{\n", ":1: not valid")],
