@@ -1,5 +1,6 @@
 """Asks a RAG system the questions of a test set, over HTTP or as a Python function, and makes a row of each answer."""
 
+import json
 import re
 import time
 from collections import Counter
@@ -28,7 +29,15 @@ from rag_zeval.files import (
 )
 from rag_zeval.models.http_errors import error_text
 from rag_zeval.models.keys import needed_key
-from rag_zeval.models.responses.bounded_http import MIB, Exchange, exchange, innermost_reason, open_http, read_json
+from rag_zeval.models.responses.bounded_http import (
+    MIB,
+    SHOWN,
+    Exchange,
+    exchange,
+    innermost_reason,
+    open_http,
+    read_json,
+)
 from rag_zeval.rows import RowWriter
 from rag_zeval.secrets import hide_header, scrub, without_keys
 from rag_zeval.text import one_line
@@ -169,8 +178,9 @@ class AnswerPaths:
         """Return what the paths find. Raises ValueError unless it is exactly one answer and all values are texts."""
         answers = self._compiled["answer"].findall(body)
         if len(answers) != 1:
+            begins = json.dumps(body, ensure_ascii=False)[:SHOWN]
             raise ValueError(
-                f"{self.paths['answer']} finds {len(answers)} values in the system's response, expected one"
+                f"{self.paths['answer']} finds {len(answers)} values in the system's response, expected one: {begins}"
             )
         return Found(answers[0], self._texts("contexts", body), self._texts("context_ids", body))
 
@@ -234,6 +244,8 @@ class System:
             seconds = time.perf_counter() - started
             if under_way.refusal or not response.is_success:
                 raise ValueError(under_way.refusal or error_text(response, under_way.text, under_way.status))
+            if not under_way.utf8:
+                raise ValueError("the system's response is not UTF-8 text, as JSON must be")
             found = self._paths.read(read_json(scrub(under_way.text)))
         except Exception as error:
             seconds = time.perf_counter() - started

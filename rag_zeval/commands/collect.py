@@ -67,6 +67,8 @@ def collect(
 
     Rows are written as they finish. Run the same command again to resume: it skips questions that have an answer and
     retries those that failed.
+
+    The exit status is 0 if some questions have an answer, 1 if none has, and 2 if nothing could be asked.
     """
     from rag_zeval.collect.answers import AnswerPaths, System, failed_rows, read_questions
     from rag_zeval.collect.latencies import print_latencies
@@ -99,8 +101,10 @@ def collect(
     print_latencies(answers)
     print(f"answers: {out}")
     answered = [row for row in answers if row["status"] == "ok"]
-    if contexts is not None and answered and not any(row.get("contexts") for row in answered):
-        print(f"note: --contexts {contexts} found no chunk in any response", file=sys.stderr)
+    for option, path in (("contexts", contexts), ("context_ids", context_ids)):
+        if path is not None and answered and not any(row.get(option) for row in answered):
+            name = option.replace("_", "-")
+            print(f"note: --{name} {path} found nothing in any response", file=sys.stderr)
     if failed := [row["status"] for row in answers if row["status"].startswith("failed")]:
         print(f"{len(failed)} of {len(asked)} questions have no answer ({failed[0]}).", file=sys.stderr)
         print("Run the same command again to retry them", file=sys.stderr)

@@ -24,13 +24,15 @@ HEADERS = {
 class Exchange:
     """The HTTP requests that one reply takes, and the last answer to them.
 
-    sent: requests so far. status, text: HTTP status and body of the last answer, unchanged. refusal: why its body was
-    not read, or None. bill: counts what the requests cost.
+    sent: requests so far. status, text: HTTP status and body of the last answer, unchanged. utf8: whether the body is
+    UTF-8; otherwise the text has U+FFFD in place of some bytes. refusal: why the body was not read, or None. bill:
+    counts what the requests cost.
     """
 
     sent: int = 0
     status: int | None = None
     text: str = ""
+    utf8: bool = True
     refusal: str | None = None
     bill: Bill | None = None
 
@@ -95,6 +97,15 @@ async def _read(response: Any, max_bytes: int, under_way: Exchange) -> None:
         under_way.refusal = f"the answer is longer than {max_bytes / MIB:g} MiB"
     else:  # JSON is UTF-8, whatever a header says; a byte order mark is not part of it
         under_way.text = body[:most].decode("utf-8-sig", "replace")
+        under_way.utf8 = "\ufffd" not in under_way.text or _is_utf8(body[:most])
+
+
+def _is_utf8(content: bytearray) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def read_json(text: str) -> Any:

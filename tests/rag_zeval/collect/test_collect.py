@@ -22,7 +22,11 @@ BROKEN: dict[str, tuple[Any, str]] = {  # what is sent, and what is said of it
     "deep": ({"status": 200, "body": DEEP}, "answer is not valid JSON"),
     "huge": ({"status": 200, "body": b'"' + b"x" * (BODY_MIB << 20)}, f"longer than {BODY_MIB} MiB"),
     "packed": ({"status": 200, "body": b"", "headers": {"Content-Encoding": "gzip"}}, "the answer is packed"),
-    "no answer": ({"status": 200, "body": {"docs": []}}, "$.result.answer finds 0 values"),
+    "no answer": (
+        {"status": 200, "body": {"error": "out of quota"}},
+        '$.result.answer finds 0 values in the system\'s response, expected one: {"error": "out of quota"}',
+    ),
+    "Latin-1": ({"status": 200, "body": '{"result": {"answer": "café"}}'.encode("latin-1")}, "is not UTF-8 text"),
     "answer no text": ({"status": 200, "body": {"result": {"answer": None}}}, "answer: expected text, found NoneType"),
     "context no text": (
         {"status": 200, "body": {**GOOD, "docs": [{"id": "a", "text": {}}]}},
@@ -71,11 +75,12 @@ def test_answers_are_kept_with_what_was_retrieved_and_what_the_question_brought(
     assert all(line[4:] == ("?", "?") for line in table)  # two values tell nothing of where the median is
     assert float(table[0][3]) == pytest.approx((one["latency_s"] + two["latency_s"]) / 2, abs=0.006)
 
-    paths = ["--answer=$.result.answer", "--contexts=$.docs[0].none", "--question-field=q"]
+    paths = ["--answer=$.result.answer", "--contexts=$.docs[0].none", "--question-field=q", "--context-ids=$.ids"]
     rag.replies = lambda body: {"status": 200, "body": GOOD}
     other = run("collect", "q.jsonl", "--out=b.jsonl", f"--url={rag.url}/ask", *paths)
     assert other.returncode == 0 and read_jsonl(tmp_path / "b.jsonl")[0]["contexts"] == []
-    assert "note: --contexts $.docs[0].none found no chunk in any response" in other.stderr
+    for path in ("--contexts $.docs[0].none", "--context-ids $.ids"):
+        assert f"note: {path} found nothing in any response" in other.stderr
     assert rag.requests[-1].keys() == {"q"} and "system" not in read_jsonl(tmp_path / "b.jsonl")[0]
 
 
@@ -109,17 +114,20 @@ def test_a_question_that_fails_says_why_and_is_asked_again_alone(rag: ScriptedJu
     for name, (_, reason) in BROKEN.items():
         assert rows[name]["status"].startswith("failed: ") and reason in rows[name]["status"], name
         assert rows[name]["answer"] is None and rows[name]["latency_s"] is None
-    assert rows["fine"]["status"] == "ok" and re.search(r"all +│ 1 +│ 10 ", done.stdout)
-    assert "10 of 11 questions have no answer" in done.stderr
+    assert rows["fine"]["status"] == "ok" and re.search(r"all +│ 1 +│ 11 ", done.stdout)
+    assert "11 of 12 questions have no answer" in done.stderr
     assert SECRET not in (tmp_path / "a.jsonl").read_text() + done.stdout + done.stderr
 
     rag.requests.clear()
-    rag.replies = lambda body: {"status": 200, "body": {**GOOD, "result": {"answer": f"[red]{SECRET}"}}}
+    rag.replies = lambda body: {
+        "status": 200,
+        "body": json_line({**GOOD, "result": {"answer": f"[red]{SECRET}\ufffd"}}),
+    }
     again = run(*words, TOKEN=SECRET)
     assert again.returncode == 0 and "no answer" not in again.stderr
     assert sorted(body["question"] for body in rag.requests) == sorted(BROKEN)
     answers = {row["id"]: row["answer"] for row in read_jsonl(tmp_path / "a.jsonl")}
-    assert answers == {**dict.fromkeys(BROKEN, "[red][key]"), "fine": "Ten."}
+    assert answers == {**dict.fromkeys(BROKEN, "[red][key]\ufffd"), "fine": "Ten."}
 
 
 def test_a_wrong_path_can_be_corrected_with_the_same_file(rag: ScriptedJudge, run: Any, tmp_path: Path) -> None:
@@ -127,7 +135,7 @@ def test_a_wrong_path_can_be_corrected_with_the_same_file(rag: ScriptedJudge, ru
     words = ["collect", "q.jsonl", "--out=a.jsonl", f"--url={rag.url}/ask", "--answer=$.result.answer"]
     wrong = run(*words, "--contexts=$.docs")
     assert wrong.returncode == 1 and "(failed: contexts: expected text, found dict)" in wrong.stderr
-    assert "found no chunk" not in wrong.stderr  # it found something else
+    assert "found nothing" not in wrong.stderr  # it found something else
     assert run(*words, "--contexts=$.docs[*].text").returncode == 0
     rows = read_jsonl(tmp_path / "a.jsonl")
     assert [row["contexts"] for row in rows] == [["At ten.", "At noon."]] * 2
