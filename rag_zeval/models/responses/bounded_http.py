@@ -96,16 +96,10 @@ async def _read(response: Any, max_bytes: int, under_way: Exchange) -> None:
     if len(body) > most and response.is_success:
         under_way.refusal = f"the answer is longer than {max_bytes / MIB:g} MiB"
     else:  # JSON is UTF-8, whatever a header says; a byte order mark is not part of it
-        under_way.text = body[:most].decode("utf-8-sig", "replace")
-        under_way.utf8 = "\ufffd" not in under_way.text or _is_utf8(body[:most])
-
-
-def _is_utf8(content: bytearray) -> bool:
-    try:
-        content.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+        try:
+            under_way.text = body[:most].decode("utf-8-sig")
+        except UnicodeDecodeError:
+            under_way.text, under_way.utf8 = body[:most].decode("utf-8-sig", "replace"), False
 
 
 def read_json(text: str) -> Any:
