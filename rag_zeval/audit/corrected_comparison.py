@@ -11,7 +11,7 @@ from rag_zeval.audit.corrected_mean import (
     labelled_sample,
 )
 from rag_zeval.audit.sheet import Item, Label, SheetPlan, items_of, read_labels, read_plan
-from rag_zeval.cases.case import ALL
+from rag_zeval.cases.case import ALL, slice_name
 from rag_zeval.decisions.comparison import Comparison, Difference
 from rag_zeval.decisions.sides import Side
 from rag_zeval.errors import InputError
@@ -148,7 +148,7 @@ def _differences(
 ) -> tuple[Difference, ...]:
     slices = list(dict.fromkeys(item.slice for items, _ in (first, second) for item in items))
     overall = _difference(ALL, *(_sample(*side, None) for side in (first, second)))
-    parts = [_difference(name, *(_sample(*side, name) for side in (first, second))) for name in slices]
+    parts = [_difference(slice_name(name), *(_sample(*side, name) for side in (first, second))) for name in slices]
     adjusted = holm([part.p for part in parts])
     by_slice = [replace(part, p_holm=p) for part, p in zip(parts, adjusted, strict=True)]
     return (overall, *(by_slice if len(slices) > 1 else ()))

@@ -14,6 +14,11 @@ SOURCES = (CONTEXTS, TRUTH, REFERENCE)  # kinds of reference
 ALL, NO_SLICE = "all", "(none)"  # in tables: all cases, and the slice of cases without a tag
 
 
+def slice_name(tag: str | None) -> str:
+    """Return the name of a slice in a table that also has a row of all cases. No slice is called ALL."""
+    return f"{ALL} (slice)" if tag == ALL else tag or NO_SLICE
+
+
 @dataclass(frozen=True)
 class Case:
     """A question, its retrieved contexts, and the answers of one or more systems.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from rag_zeval.cases.case import ALL, NO_SLICE
+from rag_zeval.cases.case import ALL, slice_name
 from rag_zeval.decisions.amounts import AMOUNTS, PERCENTILES, less_is_better
 from rag_zeval.decisions.sides import Side
 from rag_zeval.errors import InputError
@@ -117,7 +117,7 @@ def compare_sides(first: Side, second: Side, metric: str, draws: int = DRAWS, se
     """
     ours, theirs = first.judged[metric], second.judged[metric]
     cases, scores = _scores([first, second], metric)
-    tags = np.array([_tag(ours, case) or _tag(theirs, case) or NO_SLICE for case in cases], dtype=object)
+    tags = np.array([slice_name(_tag(ours, case) or _tag(theirs, case)) for case in cases], dtype=object)
     scored = ~np.isnan(scores)
     paired = scored[:, 0] & scored[:, 1]
     in_both = sum(case in theirs for case in ours)

@@ -19,7 +19,6 @@ from rag_zeval.golden.golden_rows import by_slice
 from rag_zeval.golden.kinds import CORRECTNESS, FAITHFULNESS, RELEVANCE, metric_of
 from rag_zeval.golden.release_measures import with_measures
 from rag_zeval.progress import Progress
-from rag_zeval.results import Judged
 from rag_zeval.statistics.bootstrap import BootstrapEstimate
 from rag_zeval.terminal_tables import print_table
 from rag_zeval.text import one_line
@@ -130,7 +129,7 @@ def build_dashboard(specs: Sequence[str], metrics: Sequence[str] = ()) -> Dashbo
     if not kept:
         raise InputError(f"dashboard: no file has its numbers; name some of yours with --metric: {_list(sides[0])}")
     columns = kept
-    counted = [dict(by_slice(side.cases.values(), _slice)) for side in sides]
+    counted = [dict(by_slice(side.cases.values(), lambda one: one.slice_tag)) for side in sides]
     slices = [ALL, *sorted({tag for of_side in counted for tag in of_side} - {ALL})]
     moved: list[dict[tuple[str, int], str]] = [{}]  # one for each version
     with Progress() as progress, progress.job("comparing versions", len(sides) - 1) as job:
@@ -141,7 +140,7 @@ def build_dashboard(specs: Sequence[str], metrics: Sequence[str] = ()) -> Dashbo
     for version, side in enumerate(sides):
         for at, column in enumerate(columns):
             judged = side.judged.get(column.metric, {}).values()
-            for tag, members in by_slice(judged, _slice) if judged else ():
+            for tag, members in by_slice(judged, lambda one: one.slice_tag) if judged else ():
                 scores = [one.score for one in members if one.score is not None]
                 value = estimate(scores, column.metric) if scores else None
                 cells[tag, version, at] = Cell(len(members), len(scores), value, moved[version].get((tag, at), ""))
@@ -151,15 +150,6 @@ def build_dashboard(specs: Sequence[str], metrics: Sequence[str] = ()) -> Dashbo
 
 def _list(side: Side) -> str:
     return one_line(", ".join(side.judged))
-
-
-def _slice(judged: Judged) -> str | None:
-    return judged.slice_tag and _named(judged.slice_tag)
-
-
-def _named(tag: str) -> str:
-    """Return the name to show for a slice. It is never ALL, which names all cases."""
-    return f"{ALL} (slice)" if tag == ALL else tag
 
 
 def _versions(specs: Sequence[str]) -> list[str]:
@@ -192,11 +182,10 @@ def _moved(
         comparison = compare_sides(first, second, column.metric)
         if comparison.judges[0] != comparison.judges[1]:
             other_judge.append(column.head)
-        slices = [(_named(one.slice_tag), one) for one in comparison.slices]
-        for tag, one in [(ALL, comparison.overall), *slices]:
+        for one in (comparison.overall, *comparison.slices):
             if one.change and (one.p if one.p_holm is None else one.p_holm) <= ALPHA:
                 worse = (one.change.value > 0) == column.lower_is_better
-                found[tag, at] = "worse" if worse else "better"
+                found[one.slice_tag, at] = "worse" if worse else "better"
     if other_judge:
         notes.append(f"{versions}: the judge or its prompt changed, which may have moved {', '.join(other_judge)}")
     return found

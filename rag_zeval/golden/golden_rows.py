@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
-from rag_zeval.cases.case import ALL, NO_SLICE
+from rag_zeval.cases.case import ALL, NO_SLICE, slice_name
 from rag_zeval.cases.cells import is_nothing
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, check_fields, json_lines, readable
@@ -74,5 +74,5 @@ def by_slice(items: Iterable[T], tag: Callable[[T], str | None]) -> list[tuple[s
     everything = list(items)
     slices: dict[str, list[T]] = {}
     for item in everything:
-        slices.setdefault(tag(item) or NO_SLICE, []).append(item)
+        slices.setdefault(slice_name(tag(item)), []).append(item)
     return [(ALL, everything), *(sorted(slices.items()) if set(slices) != {NO_SLICE} else [])]

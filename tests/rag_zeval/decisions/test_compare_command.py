@@ -71,6 +71,14 @@ def test_hostile_text_is_text_on_the_page_and_moves_no_terminal(
     assert "[red]" in shown.stdout
 
 
+def test_a_slice_that_is_called_all_is_not_taken_for_all_cases(run: Any, write_results: Any, tmp_path: Path) -> None:
+    for name in ("a.jsonl", "b.jsonl"):
+        write_results(name, {"all:1": 1.0, "other:2": 0.5})
+    for command in ("compare", "gate", "dashboard"):
+        shown = run(command, "a.jsonl", "b.jsonl", *(["--metric=m"] if command == "dashboard" else []))
+        assert "all (slice)" in shown.stdout, command
+
+
 @pytest.mark.parametrize(
     ("words", "worse", "better", "left"),
     [
