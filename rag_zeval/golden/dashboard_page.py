@@ -14,14 +14,11 @@ ROUNDING = 1e-9  # values closer than this are drawn as equal
 
 def write_dashboard(path: Path, dashboard: Dashboard) -> None:
     """Write the page of a dashboard. All text in it is escaped."""
-    from markupsafe import Markup
-
     page = (
         templates(TEMPLATES, trim_blocks=True, lstrip_blocks=True)
         .get_template("dashboard.html")
         .generate(
             dashboard=dashboard,
-            style=Markup((TEMPLATES / "report.css").read_text(encoding="utf-8")),
             size=(WIDTH, HEIGHT),
             trends={
                 (tag, at): _trend(dashboard, tag, at) for tag in dashboard.cases for at in range(len(dashboard.columns))

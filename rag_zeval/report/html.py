@@ -15,6 +15,12 @@ from rag_zeval.report.scores import BINS, ScoreTable
 from rag_zeval.scoring.summary import frequent_statuses
 from rag_zeval.templates import TEMPLATES, templates
 
+MEANINGS = {  # of the metrics that `evaluate` computes by default
+    "rag_zeval@contexts": "faithfulness: the share of an answer's claims that the retrieved contexts support",
+    "rag_zeval@truth": "correctness: the share of an answer's claims that the ground truth supports",
+    "rag_zeval": "the share of an answer's claims that the reference supports",
+}
+
 
 class CorrectedTable(NamedTuple):
     """A table of the mean scores of a metric, corrected by human labels, with notes to print below it."""
@@ -42,6 +48,7 @@ def write_report(path: str | Path, rows: Iterable[Row], corrected: Sequence[Corr
         table=table,
         corrected=corrected,
         bins=BINS,
+        meanings=MEANINGS,
         statuses=frequent_statuses(table.summary),
         style=Markup(style),
         style_hash=_csp_hash(style),

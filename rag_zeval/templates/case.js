@@ -4,7 +4,6 @@
 function caseBody(one) {
   const marks = new Map(); // the element that marks a quote
   const body = make("div", "body", make("p", "asked text", one.question), references(one, marks));
-  body.firstElementChild.dir = "auto";
   const there = [...new Set(one.rows.flatMap((row) => row.systems))];
   const shown = there.filter((system) => chosen.system === ANY || system === chosen.system);
   const grid = make("div", "systems");
@@ -12,29 +11,37 @@ function caseBody(one) {
   for (const system of shown) {
     const row = one.rows.find((each) => each.systems.includes(system));
     const text = texts[row.answers[row.systems.indexOf(system)]];
-    const answer = text.trim() ? textBox("text answer long", text) : make("p", "note", "No answer.");
+    const answer = text.trim() ? make("div", "text answer long", text) : make("p", "note", "No answer.");
     grid.append(make("section", "", make("h3", "name", systems[system]), answer));
   }
-  const trials = Math.max(...one.rows.map((row) => row.trial)) > 0;
+  const trials = one.rows.some((row) => row.trial > 0);
+  const asked = new Map(); // the rows of a metric and trial: one for all systems, or one for each
   for (const row of [...one.rows].sort((a, b) => a.metric - b.metric || a.trial - b.trial)) {
     const title = metrics[row.metric].name + (trials ? `, trial ${row.trial + 1}` : "");
-    if (!shown.some((system) => row.systems.includes(system))) continue;
+    if (shown.some((system) => row.systems.includes(system))) asked.set(title, [...(asked.get(title) ?? []), row]);
+  }
+  for (const [title, rows] of asked) {
     grid.append(make("h4", "across", make("span", "name", title)));
-    for (const system of shown) grid.append(verdicts(row, row.systems.indexOf(system), marks));
-    if (row.reply !== null) {
-      const note = make("p", "note", "The judge's reply, unchanged:");
-      grid.append(make("div", "across", note, textBox("text reply long", row.reply)));
+    for (const system of shown) {
+      const row = rows.find((each) => each.systems.includes(system));
+      const cell = row ? verdicts(row, row.systems.indexOf(system), marks) : make("section");
+      if (row?.systems.length === 1) cell.append(...replyAndCost(row));
+      grid.append(cell);
     }
-    if (row.cost) grid.append(make("p", "across note", row.cost));
+    for (const row of rows) if (row.systems.length > 1) grid.append(make("div", "across", ...replyAndCost(row)));
   }
   body.append(grid);
   return body;
 }
 
-function textBox(className, text) {
-  const box = make("div", className, text);
-  box.dir = "auto";
-  return box;
+/** What belongs to a row as a whole: the judge's reply, if it could not be read, and what the row cost. */
+function replyAndCost(row) {
+  const parts = [];
+  if (row.reply !== null) {
+    parts.push(make("p", "note", "The judge's reply, unchanged:"), make("div", "text reply long", row.reply));
+  }
+  if (row.cost) parts.push(make("p", "note", row.cost));
+  return parts;
 }
 
 /** What a case was judged by, each text once, under what it is, with the quotes of all claims marked in it. */
@@ -49,7 +56,7 @@ function references(one, marks) {
       const own = one.rows.some((row) => row.metric === metric && !has(row)); // passages of each system
       return metrics[metric].name + (own ? ` of ${of.map((system) => systems[system]).join(", ")}` : "");
     };
-    const box = texts[number].trim() ? textBox("text reference", "") : make("p", "note", "None.");
+    const box = texts[number].trim() ? make("div", "text reference", "") : make("p", "note", "None.");
     const quoting = rows.filter((row) => row.sources[0][1] === number);
     const quotes = quoting.flatMap((row) => row.claims.flat()).flatMap((claim) => claim?.quotes ?? []);
     mark(box, texts[number], quotes.filter((quote) => quote.at), marks);
@@ -80,9 +87,8 @@ function mark(box, text, quotes, marks) {
   box.append(text.slice(done));
 }
 
-/** What a row says of one answer; empty where it is of other systems. */
+/** What a row says of one answer. */
 function verdicts(row, at, marks) {
-  if (at < 0) return make("section", "");
   const [status, claims] = [row.statuses[at], row.claims[at]];
   const kind = status.startsWith("failed") ? "failed" : status;
   const line = make("p", "status", scoreOf({ value: row.scores[at], status, kind }, row.metric));
@@ -114,10 +120,10 @@ function claimItem(claim, source, marks) {
   const verdict = claim.supported
     ? make("span", "verdict yes", "✓ supported")
     : make("span", "verdict no", "✗ not supported");
-  const text = textBox("text", claim.text);
+  const text = make("div", "text", claim.text);
   const item = make("li", claim.supported ? "claim" : "claim unsupported", verdict, text);
   for (const quote of claim.quotes) item.append(quoteBox(quote, source, marks));
-  if (claim.analysis) item.append(textBox("text note", claim.analysis));
+  if (claim.analysis) item.append(make("div", "text note", claim.analysis));
   return item;
 }
 
@@ -125,11 +131,10 @@ function quoteBox(quote, source, marks) {
   if (!quote.at) {
     const run = quote.share ? `, only ${Math.round(100 * quote.share)}% of its words in a row` : "";
     const said = quote.share === null ? "not checked: too long" : `≠ not in the ${source} word for word${run}`;
-    return make("div", "quote absent", textBox("text", quote.text), make("span", "note", said));
+    return make("div", "quote absent", make("div", "text", quote.text), make("span", "note", said));
   }
   const box = make("button", "quote", quote.text);
   box.type = "button";
-  box.dir = "auto";
   box.title = `Show in the ${source}`;
   box.addEventListener("click", () => show(marks.get(quote)));
   return box;

@@ -293,7 +293,7 @@ function update() {
   const titles = head.map(([className, name]) => make("span", className, name));
   find("head").replaceChildren(...titles, ...shown.map((name) => make("span", "score-name", name.slice(0, SHORT))));
   const [some, all] = [lines.length, cases.length].map((count) => count.toLocaleString("en"));
-  find("count").textContent = some === all ? `${all} cases` : `${some} of ${all} cases`;
+  find("count").textContent = `${some === all ? all : `${some} of ${all}`} case${cases.length === 1 ? "" : "s"}`;
   find("nothing").hidden = lines.length > 0;
   if (list.getBoundingClientRect().top < 0) find("cases").scrollIntoView();
   render();

@@ -175,3 +175,6 @@ def test_the_page_shows_all_at_every_width(browser: Any, files: list[str], run: 
         assert sorted(set(drawn)) == [0, 4, 5] and len(drawn) == 4 * 6  # recall of the unanswerable has no point, not 0
         head = browser.run("getComputedStyle(document.querySelector('tbody td'), '::before').content")
         assert (head == '"recall@5"') == (width < 1200)  # above that, the head of the table says it
+    assert run("dashboard", *files, "--metric=rag_zeval@truth", "--html=one.html").returncode == 0
+    browser.open(tmp_path / "one.html", width=600)
+    assert browser.texts("thead th")[1:] == ["rag_zeval@truth"]  # a table as long as it fits

@@ -52,6 +52,33 @@ def test_any_text_is_shown_as_it_is_and_stays_text(
     assert browser.problems == []
 
 
+def test_texts_run_in_the_direction_of_their_own_letters(
+    browser: Any, write_page: Any, make_row: MakeRow, make_claim: Any
+) -> None:
+    text = "هل المتحف مفتوح؟ نعم."
+    named = {"systems": [text], "question": text, "slice_tag": text, "answers": [text]}
+    claims = [[{**make_claim(text, True, text), "analysis": text}]]
+    browser.open(write_page([make_row("1", claims, **named, reference=f"Open.\n{text}"), make_row("2")]), height=HIGH)
+    browser.choose("order", "as in the file")
+    browser.press("j", "Enter")
+    rightwards = """(selector) => {
+      const [walker, texts] = [document.createTreeWalker(document.querySelector(selector), NodeFilter.SHOW_TEXT), []];
+      while (walker.nextNode()) texts.push(walker.currentNode);
+      const text = texts.find((one) => one.data.includes("هل"));
+      const [first, last] = [text.data.indexOf("ه"), text.length - 1].map((at) => {
+        const range = document.createRange();
+        range.setStart(text, at);
+        range.setEnd(text, at + 1);
+        return range.getBoundingClientRect().left;
+      });
+      return last > first;
+    }"""
+    boxes = ("#head", "#list .question", "#list .slice", ".pick", "th .name", ".asked", ".systems h3", ".answer",
+             ".claim > .text", ".claim > .note", ".quote", ".reference")  # fmt: skip
+    assert [box for box in boxes if browser.run(f"({rightwards})({json.dumps(box)})")] == []
+    assert browser.run("getComputedStyle(document.querySelector('.asked')).textAlign") == "start"
+
+
 def test_what_gets_into_the_page_all_the_same_may_neither_run_nor_load(
     browser: Any, write_page: Any, make_row: MakeRow
 ) -> None:
@@ -78,6 +105,7 @@ def test_a_quote_leads_to_its_place(browser: Any, write_page: Any, make_row: Mak
     supported, long = ["She  paints.", "Ann was born in 1950 🙂."], "She paints. " * (SEARCHED // 12)
     claims = [[make_claim("One.", True, *supported), make_claim("Two.", False, "born in 1950", "She flies.", long)]]
     browser.open(write_page([make_row("1", claims, reference=reference)]))
+    assert browser.texts("#count") == ["1 case"]
     browser.press("j", "Enter")
     assert browser.texts("mark") == ["Ann\n was born in 1950 🙂.", "She paints."]  # the first place; overlaps are one
     for at, mark in ((0, 1), (1, 0), (2, 0)):
@@ -129,9 +157,14 @@ def test_systems_and_trials_and_references_stand_beside_each_other(
         "Ground truth for bleu@truth",
     ]
     assert browser.texts(".references .note") == ["None."]
-    titles = ["rag_zeval, trial 1", "rag_zeval, trial 2", "rag_zeval@truth, trial 1", "rag_zeval@truth, trial 1",
-              "is_correct, trial 1", "answered, trial 1", "old, trial 1", "bleu@truth, trial 1"]  # fmt: skip
+    titles = ["rag_zeval, trial 1", "rag_zeval, trial 2", "rag_zeval@truth, trial 1", "is_correct, trial 1",
+              "answered, trial 1", "old, trial 1", "bleu@truth, trial 1"]  # fmt: skip
     assert browser.texts(".systems h4") == titles
+    scores = browser.run(  # of rag_zeval@truth, two systems in one row and the third in another
+        "[...document.querySelectorAll('.systems h4')[2].parentElement.children].slice(14, 17)"
+        ".map((one) => [one.querySelector('.score').textContent, one.getBoundingClientRect().top])"
+    )
+    assert [score for score, _ in scores] == ["1.00", "failed", "1.00"] and len({top for _, top in scores}) == 1
     assert "It says the same." in browser.texts(".made-of")[0]
     browser.choose("system", "other")
     assert browser.texts(".systems h3") == ["other"]
