@@ -20,7 +20,8 @@ from rag_zeval.models.open import open_backend
 from rag_zeval.results import Judged, over_trials
 from rag_zeval.scoring.opening import Asking
 from rag_zeval.scoring.spending import Spending
-from rag_zeval.scoring.summary import Summary, summarize
+from rag_zeval.scoring.summary import Summary, column_cells, summarize
+from rag_zeval.text import one_line
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]
@@ -29,12 +30,19 @@ if TYPE_CHECKING:
 class Results(list[Judged]):
     """Every answer scored by every metric, and the summary of the run.
 
-    The list goes metric by metric, each in the order of the cases.
+    The list goes metric by metric, each in the order of the cases. A notebook shows the means, not the list.
     """
 
     def __init__(self, judged: Iterable[Judged], summary: Summary):
         super().__init__(judged)
         self.summary = summary
+
+    def __repr__(self) -> str:
+        lines = [f"{len(self)} results, one for each answer and metric:"]
+        for column in self.summary.columns:
+            mean, interval, scored = column_cells(column)
+            lines.append(f"{column.metric}, {column.system}: mean {mean}, 95% interval {interval}, {scored} scored")
+        return "\n".join(map(one_line, lines))
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return a row for each answer and metric, with the fields of `Judged`. Raises InputError without pandas."""

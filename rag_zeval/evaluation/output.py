@@ -1,6 +1,7 @@
 """Prints what a run of `rag-zeval evaluate` would ask, and its scores and costs. Also writes the scores as CSV."""
 
 from collections.abc import Iterable, Mapping
+from itertools import compress
 from pathlib import Path
 
 from rag_zeval.budget import Price
@@ -75,8 +76,10 @@ def print_summary(summary: Summary, spending: Spending, thresholds: Mapping[str,
         rows.append([*cells(column), *([over_trials] if trials else [])])
     print_framed([*heads, "SD over trials"] if trials else heads, rows)
     if summary.slices:
-        of_slices = [(str(one.slice_tag), *cells(one)) for one in summary.slices]
-        print_framed(["slice (worst first)", *heads], of_slices)
+        named = [len({one.metric for one in summary.columns}) > 1, len({one.system for one in summary.columns}) > 1]
+        shown = [*named, *[True] * len(heads[2:])]  # no column in which all rows are the same: terminals are narrow
+        of_slices = [(str(one.slice_tag), *compress(cells(one), shown)) for one in summary.slices]
+        print_framed(["slice (worst first)", *compress(heads, shown)], of_slices)
     print_framed(("", ""), cost_lines(summary, spending))
 
 

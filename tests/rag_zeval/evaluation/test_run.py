@@ -187,7 +187,10 @@ def test_a_row_keeps_what_comparisons_and_gates_need_of_its_case() -> None:
 def test_python_gives_what_the_command_gives(
     judge_answers: Run, literal_judge: Any, answers: Path, tmp_path: Path
 ) -> None:
-    assert judge_answers("--scorers", "rag_zeval,bleu", "--out", "o").returncode == 0
+    done = judge_answers("--scorers", "rag_zeval,bleu", "--out", "o")
+    assert done.returncode == 0, done.stderr
+    [heads] = [line for line in done.stdout.splitlines() if "slice" in line]
+    assert "metric" in heads and "system" not in heads  # there is only one system
     results = evaluate(rows(), scorers=["rag_zeval", "bleu"], model=literal_judge.spec())
     assert [(one.metric, one.case) for one in results] == [
         (metric, f"r{n}") for metric in ("rag_zeval@contexts", "bleu@contexts") for n in range(12)
@@ -196,6 +199,10 @@ def test_python_gives_what_the_command_gives(
     frame = results.to_pandas()
     assert list(frame.case[:12]) == [f"r{n}" for n in range(12)] and frame.score.notna().all()
     assert results.summary.columns[0].mean == pytest.approx(frame.score[:12].mean())
+    head, *means = repr(results).splitlines()  # what a notebook shows
+    assert head.startswith("24 results")
+    assert [line.split(",")[0] for line in means] == ["rag_zeval@contexts", "bleu@contexts"]
+    assert f"mean {frame.score[:12].mean():.3f}," in means[0] and means[0].endswith("12 of 12 (100.0%) scored")
 
 
 def case(id_: str, *answers: str, **more: Any) -> Case:
