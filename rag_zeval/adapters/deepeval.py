@@ -9,6 +9,8 @@ from rag_zeval.models.as_finished import as_finished
 
 
 class RagZevalMetric(BaseMetric):  # type: ignore[misc]
+    __name__ = "RAG-Zeval"  # in DeepEval's reports
+
     def __init__(self, judge: Evaluator, threshold: float = 0.8):
         self.judge, self.threshold = judge, threshold
 
@@ -17,14 +19,12 @@ class RagZevalMetric(BaseMetric):  # type: ignore[misc]
         return score
 
     async def a_measure(self, test_case: Any, *args: Any, **kwargs: Any) -> float:
-        self.score = self.reason = None  # those of the test case before
+        self.score = self.reason = self.success = None  # those of the test case before
         reference = "\n\n".join(test_case.retrieval_context or [test_case.expected_output or ""])
         found = await self.judge.aevaluate(test_case.input, reference, [test_case.actual_output])
         if found.trajectory is None or found.scores[0] is None:
             raise ValueError("no claims" if found.trajectory else found.status)
         failed = [claim.claim for claim in found.trajectory[0].atomic_claims if not claim.is_supported]
         self.score, self.reason = found.scores[0], "; ".join(f"not supported: {claim}" for claim in failed)
+        self.success = self.score >= self.threshold
         return self.score
-
-    def is_successful(self) -> bool:
-        return self.score is not None and self.score >= self.threshold

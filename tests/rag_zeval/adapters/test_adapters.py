@@ -133,3 +133,9 @@ def test_deepeval_is_told_of_an_answer_without_claims(judge: Evaluator, monkeypa
     case = SimpleNamespace(input="Who?", actual_output="...", retrieval_context=["Ann has cats."], expected_output=None)
     with pytest.raises(ValueError, match=r"^no claims$"):
         metric.measure(case)
+    assert metric.__name__ == "RAG-Zeval" and metric.success is None  # its own name is "Base Metric"
+    for passage, success in (("Ann has cats.", True), ("Bob has dogs.", False)):
+        metric.measure(
+            SimpleNamespace(**{**vars(case), "actual_output": "Ann has cats.", "retrieval_context": [passage]})
+        )
+        assert metric.success is success
