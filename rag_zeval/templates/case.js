@@ -92,7 +92,7 @@ function verdicts(row, at, marks) {
   const [status, claims] = [row.statuses[at], row.claims[at]];
   const kind = status.startsWith("failed") ? "failed" : status;
   const line = make("p", "status", scoreOf({ value: row.scores[at], status, kind }, row.metric));
-  if (status !== "ok") line.append(" ", status);
+  if (status !== "ok") line.append(" ", status.replace(/^failed: /, ""));
   const section = make("section", "", line);
   if (claims) {
     const shown = chosen.unsupported ? claims.filter((claim) => !claim.supported) : claims;

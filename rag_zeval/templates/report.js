@@ -353,7 +353,7 @@ window.addEventListener("beforeprint", () => {
   const shown = lines.slice(0, PRINTED);
   const rest = lines.length - shown.length;
   find("printed").replaceChildren(
-    ...shown.map(({ one }) => make("article", "case", make("h3", "", one.id), caseBody(one))),
+    ...shown.map(({ one }) => make("article", "case", make("h3", "text", one.id), caseBody(one))),
     ...(rest ? [make("p", "note", `${rest.toLocaleString("en")} more cases are not printed.`)] : []),
   );
 });

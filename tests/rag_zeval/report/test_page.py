@@ -420,7 +420,8 @@ def test_what_is_coloured_can_be_read(
 
 
 def test_cases_are_printed_as_they_are_filtered(browser: Any, write_page: Any, make_row: MakeRow) -> None:
-    browser.open(write_page([make_row(str(at)) for at in range(150)]), scheme="dark")
+    rows = [make_row(str(at)) for at in range(149)]
+    browser.open(write_page([*rows, make_row("x" * 600, slice_tag="slice")]), scheme="dark")
     browser.search("12")
     browser.run("addEventListener('beforeprint', () => { window.printed = find('printed').children.length })")
     browser.call("Page.printToPDF")
@@ -429,6 +430,12 @@ def test_cases_are_printed_as_they_are_filtered(browser: Any, write_page: Any, m
     browser.call("Page.printToPDF")
     assert browser.run("printed") == 101 and browser.run("find('printed').children.length") == 0
     browser.call("Emulation.setEmulatedMedia", media="print")
+    browser.choose("slice", "slice")
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    assert browser.texts("#printed h3.text") == ["x" * 600] and "x" * 600 not in browser.texts("#list .id")
+    assert browser.run("document.documentElement.scrollWidth <= window.innerWidth")  # nothing is cut off
+    assert browser.run("getComputedStyle(document.querySelector('.wide')).overflowX") == "visible"
+    browser.run("dispatchEvent(new Event('afterprint'))")
     assert luminance(browser.run("getComputedStyle(document.body).backgroundColor")) > 0.5
     browser.call("Emulation.setEmulatedMedia", media="")
 
@@ -477,5 +484,7 @@ def test_an_answer_that_is_none_has_its_reason_and_no_claims(
     browser.open(write_page([{**row, "trajectory": [*trajectory, None]}]))
     browser.press("j", "Enter")
     assert browser.texts(".systems section > .note") == ["No answer."]
-    assert browser.texts(".open .status") == ["1.00", "failed failed: no answer: HTTP 429: slow down"]
+    assert browser.texts(".open .status") == ["1.00", "failed no answer: HTTP 429: slow down"]
     assert len(browser.texts(".claim")) == 1
+    browser.open(write_page([make_row("1", [None])]))
+    assert browser.texts("h2") == ["Scores", "Cases"]  # no distribution without a score
