@@ -28,3 +28,6 @@ class RagZevalMetric(BaseMetric):  # type: ignore[misc]
         self.score, self.reason = found.scores[0], "; ".join(f"not supported: {claim}" for claim in failed)
         self.success = self.score >= self.threshold
         return self.score
+
+    def is_successful(self) -> bool:  # DeepEval before version 4 has no default
+        return bool(self.success)
