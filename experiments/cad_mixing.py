@@ -4,7 +4,7 @@
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -58,12 +58,17 @@ def mixing_table(logits: Path, probabilities: Path) -> Table:
         share = with_interval(differ / len(pairs), *share_interval(differ, len(pairs)))
         known = [(one[1], other[1]) for one, other in pairs if one[1] is not None and other[1] is not None]
         columns = [[a for a, _ in known], [b for _, b in known]]
-        rights = [with_interval(sum(of) / len(of), *mean_interval([[v] for v in of])) if of else "-" for of in columns]
-        minus = [b - a for a, b in known]
-        low, high = mean_interval([[v] for v in minus]) if minus else (None, None)
-        change = with_interval(sum(minus) / len(minus), low, high, "+.3f") if minus else "-"
+        rights = [_mean(of, ".3f") for of in columns]
+        change = _mean([b - a for a, b in known], "+.3f")
         lines.append((f"α = {alpha:g}", f"{len(pairs):,}", share, *rights, change))
     return Table("What Eq. 3 as printed changes in the answers", HEADS, lines)
+
+
+def _mean(values: Sequence[float], form: str) -> str:
+    if not values:
+        return "-"
+    low, high = mean_interval([[value] for value in values]) or (None, None)
+    return with_interval(sum(values) / len(values), low, high, form)
 
 
 def _read(run: Path, mixing: str) -> dict[str, Answers]:

@@ -76,7 +76,7 @@ def write_run_report(run: str | Path) -> Path:
     sides = {name: side_by_side(summary, name) for name in dict.fromkeys(row["benchmark"] for row in summary)}
     compared = {name: table for name, table in sides.items() if table}
     by_alpha = files["synthesis"]["statistics"]["by_alpha"]
-    supported = [at for at in by_alpha if None not in (at[name] for name in SUPPORT)]
+    supported = [at for at in by_alpha if at["true_support"] is not None]
     page = render(
         "report.html",
         filters={"figure": _figure},
@@ -121,16 +121,16 @@ def _figure(row: Row, value: str = "value", low: str = "ci_low", high: str = "ci
 def support_chart(by_alpha: Sequence[Row]) -> bytes:
     """Draw the mean true support of the synthesized answers by alpha as PNG, with 95% intervals.
 
-    Each alpha must have a value and an interval.
+    Each alpha must have a value. An alpha with a single answer has no interval.
     """
     figure, (axes,) = step_axes(1, 6.4, 3.8)
     axes.set_xlabel("α")
     axes.set_ylabel("true support")
     x = range(len(by_alpha))
     means = [at["true_support"] for at in by_alpha]
-    below = [at["true_support"] - at["true_support_low"] for at in by_alpha]
-    above = [at["true_support_high"] - at["true_support"] for at in by_alpha]
-    axes.bar(x, means, yerr=[below, above], color="#7fa7d4", ecolor="#1d2733", capsize=4)
+    bounds = [[at[name] for at in by_alpha] for name in SUPPORT[1:]]
+    reach = [[0 if b is None else abs(b - mean) for b, mean in zip(ends, means, strict=True)] for ends in bounds]
+    axes.bar(x, means, yerr=reach, color="#7fa7d4", ecolor="#1d2733", capsize=4)
     axes.set_xticks(list(x), [f"{at['alpha']:g}" for at in by_alpha])
     axes.set_ylim(0, 1.05)
     return png(figure)

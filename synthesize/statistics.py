@@ -82,7 +82,7 @@ def _of_alpha(alpha: float, responses: Sequence[Row]) -> dict[str, Any]:
     from rag_zeval.statistics.bootstrap import mean_interval  # imports numpy, which bad rows need not wait for
 
     supports = [r["true_support"] for r in responses if r["true_support"] is not None]
-    low, high = mean_interval([[support] for support in supports]) if supports else (None, None)
+    low, high = mean_interval([[support] for support in supports]) or (None, None)
     return {
         "alpha": alpha,
         "answers": len(responses),
@@ -162,7 +162,8 @@ def mean_of(values: Sequence[float]) -> dict[str, Any]:
     low = high = None
     if values:
         is_share = set(values) <= {0.0, 1.0}
-        low, high = share_interval(int(sum(values)), len(values)) if is_share else mean_interval([[v] for v in values])
+        found = share_interval(int(sum(values)), len(values)) if is_share else mean_interval([[v] for v in values])
+        low, high = found or (None, None)
     return {"mean": _mean(values), "low": low, "high": high, "n": len(values)}
 
 

@@ -13,7 +13,7 @@ from eval_benchmarks.benchmark import Metric, ratio_metric
 from eval_benchmarks.trials import BenchResults, ScorerTrials
 from rag_zeval.files import Row
 from rag_zeval.scorers.rag_zeval import RagZeval
-from rag_zeval.statistics.bootstrap import columns_of, drawn, percentiles
+from rag_zeval.statistics.bootstrap import drawn, interval, paired_interval, resampled
 from rag_zeval.statistics.discriminative_power import holm, randomisation_p
 
 SAME = 0.01  # scores at most this far apart count as the same
@@ -26,11 +26,11 @@ KEYS = "benchmark metric scorer model minus_scorer minus_model difference ci_low
 class PairedTest:
     """A difference between two scorers, its 95% interval, and the two-sided p-value of no difference.
 
-    p: None if there are too few instances for a p-value.
+    interval: None for a single instance. p: None if there are too few instances for a p-value.
     """
 
     difference: float
-    interval: tuple[float, float]
+    interval: tuple[float, float] | None
     p: float | None
 
 
@@ -55,15 +55,15 @@ def paired_test(first: Metric, second: Metric, draws: int, seed: int) -> PairedT
     if not both.any():
         return None
     difference = first.statistic.point(both) - second.statistic.point(both)
-    values = drawn(first.statistic, both, draws, seed) - drawn(second.statistic, both, draws, seed)
-    limits = percentiles(values)
-    if np.isnan(difference) or limits is None:
+    if np.isnan(difference):
         return None
+    limits = paired_interval(second.statistic, first.statistic, both, draws, seed)
     ours, theirs = first.statistic.instances(both), second.statistic.instances(both)
     if ours is not None and theirs is not None:
         return PairedTest(difference, limits, randomisation_p(ours - theirs, draws, seed))
-    if columns_of(first.statistic, both).max() + 1 < ENOUGH:
+    if limits is None or resampled(first.statistic, both) < ENOUGH:
         return PairedTest(difference, limits, None)
+    values = drawn(first.statistic, both, draws, seed) - drawn(second.statistic, both, draws, seed)
     values = values[~np.isnan(values)]
     as_far = np.abs(values - difference) >= abs(difference) - ROUNDING
     return PairedTest(difference, limits, float((1 + as_far.sum()) / (1 + len(values))))
@@ -83,8 +83,7 @@ def comparison_rows(results: BenchResults) -> list[Row]:
                 for row in pair_rows(results, judges[-1], other):
                     families.setdefault((row["benchmark"], row["metric"]), []).append(row)
     for family in families.values():
-        tested = [row for row in family if row["p"] is not None]
-        for row, p in zip(tested, holm([row["p"] for row in tested]), strict=True):
+        for row, p in zip(family, holm([row["p"] for row in family]), strict=True):
             row["p_holm"] = p
     return [row for family in families.values() for row in family]
 
@@ -109,7 +108,7 @@ def pair_rows(results: BenchResults, first: ScorerTrials, second: ScorerTrials) 
             "coverage": float(both.mean()),
         }
         if test := paired_test(ours, theirs, results.draws, results.seed):
-            low, high = test.interval
+            low, high = test.interval or (None, None)
             row |= {"difference": test.difference, "ci_low": low, "ci_high": high, "p": test.p}
         rows.append(row)
     return rows
@@ -131,8 +130,7 @@ def agreement_rows(results: BenchResults, first: ScorerTrials, second: ScorerTri
         counts = [count([*zip(one.values, other.values, strict=True)]) for one, other in both]
         metric = ratio_metric(name, [same if same[1] else None for same in counts])
         if metric.n:
-            limits = percentiles(drawn(metric.statistic, metric.scored, results.draws, results.seed))
-            low, high = limits or (None, None)
+            low, high = interval(metric.statistic, metric.scored, results.draws, results.seed) or (None, None)
             n = sum(of for _, of in counts)
             rows.append({"metric": name, "value": metric.value, "ci_low": low, "ci_high": high, "n": n})
     return rows

@@ -192,7 +192,8 @@ def _differences(of: Sequence[tuple[float, float]]) -> str:
     """Describe the mean differences in reward and in right rankings, with their intervals."""
 
     def told(values: Sequence[float]) -> str:
-        return with_interval(mean(values), *mean_interval([[value] for value in values]), "+.3f")
+        low, high = mean_interval([[value] for value in values]) or (None, None)
+        return with_interval(mean(values), low, high, "+.3f")
 
     reward, right = zip(*of, strict=True)
     return f"reward {told(reward)}, right rankings {told(right)}"

@@ -41,7 +41,8 @@ def _compared(reference: Line, arm: Line, one: Cell, other: Cell) -> tuple[str, 
     if reference.scorer and arm.scorer and reference.bootstrap and one.open is None and other.open is None:
         own, minus = reference.scorer.metrics[one.metric], arm.scorer.metrics[other.metric]
         if test := paired_test(own, minus, reference.bootstrap.draws, reference.bootstrap.seed):
-            here = with_interval(test.difference, *test.interval, "+.3f")
+            low, high = test.interval or (None, None)
+            here = with_interval(test.difference, low, high, "+.3f")
             p = NONE if test.p is None else f"{test.p:.4f}"
     assert one.printed is not None and other.printed is not None
     needed = correlation_needed(one.printed, other.printed, RAGCHECKER_INSTANCES) if one.metric == "pearson" else None

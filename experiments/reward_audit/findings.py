@@ -186,11 +186,9 @@ def _bounds(figure: AuditFigure, groups: list[list[float]], value: float) -> tup
     Resampling shows no spread if every value is the same. So a share of 0 or 1 gets the Wilson interval, with one
     outcome for each prompt.
     """
-    if len(groups) < 2:
-        return None, None
-    if figure.share and value in (0.0, 1.0):
+    if figure.share and value in (0.0, 1.0) and len(groups) > 1:
         return share_interval(int(value) * len(groups), len(groups))
-    return mean_interval(groups)
+    return mean_interval(groups) or (None, None)
 
 
 def _claims(reply: Reply) -> list[AtomicClaim]:

@@ -119,5 +119,5 @@ def _consistency(rows: Sequence[Row]) -> Consistency | None:
     spreads = [spread for of_case in by_case.values() for spread in of_case]
     if not spreads:
         return None
-    bounds = mean_interval(list(by_case.values())) if len(by_case) > 1 else None
+    bounds = mean_interval(list(by_case.values()))
     return Consistency(len(spreads), spreads.count(0), statistics.fmean(spreads), bounds)

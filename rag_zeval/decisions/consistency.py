@@ -169,7 +169,7 @@ def _mean(groups: Sequence[Sequence[float]]) -> Estimate:
     values = [value for group in groups for value in group]
     if not values:
         return None
-    return sum(values) / len(values), mean_interval(groups) if len(groups) > 1 else None
+    return sum(values) / len(values), mean_interval(groups)
 
 
 def _ranks(scores: Scores) -> Estimate:

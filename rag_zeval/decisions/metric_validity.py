@@ -24,9 +24,9 @@ from rag_zeval.statistics.bootstrap import (
     Mask,
     clusters_of,
     columns_of,
+    grouped_share_interval,
     interval,
     mean_interval,
-    share_interval,
 )
 from rag_zeval.statistics.discriminative_power import discriminative_power
 from rag_zeval.statistics.weighted_correlations import Floats
@@ -126,11 +126,11 @@ def of_metric(name: str, scores: Scores) -> list[Finding]:
     for (case, _, _), score in known.items():
         by_case[case].append(score)
     best = best_value(name.partition(" ")[0])
-    perfect = sum(abs(score - best) < ROUNDING for score in known.values())
-    bounds = mean_interval([*by_case.values()]) if len(by_case) > 1 else None
+    perfect = [[abs(score - best) < ROUNDING for score in of_case] for of_case in by_case.values()]
+    bounds = mean_interval([*by_case.values()])
     found = [
         Finding(MEAN, name, "", n, sum(known.values()) / n, bounds),
-        Finding(BEST, name, "", n, perfect / n, share_interval(perfect, n)),
+        Finding(BEST, name, "", n, sum(map(sum, perfect)) / n, grouped_share_interval(perfect)),
     ]
     by_system: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for (case, system, _), score in known.items():
@@ -168,8 +168,7 @@ def correlation(first: str, second: str, columns: Mapping[str, Scores]) -> Findi
     value = tau.point(everything)
     if np.isnan(value):
         return Finding(TAU, first, second, len(keys), None)
-    bounds = interval(tau, everything, RESAMPLES, seed=0) if cases.max() else None
-    return Finding(TAU, first, second, len(keys), value, bounds)
+    return Finding(TAU, first, second, len(keys), value, interval(tau, everything, RESAMPLES, seed=0))
 
 
 def _both(first: str, second: str, columns: Mapping[str, Scores]) -> list[tuple[Key, float, float]]:
@@ -204,12 +203,12 @@ def of_judges(first: str, second: str, columns: Mapping[str, Scores]) -> list[Fi
     by_case: dict[str, list[float]] = defaultdict(list)
     for (case, _, _), one, other in both:
         by_case[case].append(other - one)
-    same = sum(abs(one - other) < ROUNDING for _, one, other in both)
+    same = [[abs(apart) < ROUNDING for apart in of_case] for of_case in by_case.values()]
     apart = sum(other - one for _, one, other in both) / len(both)
-    bounds = mean_interval([*by_case.values()]) if len(by_case) > 1 else None
+    bounds = mean_interval([*by_case.values()])
     return [
         correlation(first, second, columns),
-        Finding(SAME, first, second, len(both), same / len(both), share_interval(same, len(both))),
+        Finding(SAME, first, second, len(both), sum(map(sum, same)) / len(both), grouped_share_interval(same)),
         Finding(DIFFERENCE, first, second, len(both), apart, bounds),
     ]
 

@@ -144,10 +144,10 @@ def estimates(rankings: Sequence[Ranking], ks: Sequence[int], relevant: int = 1)
     for name, members in by_slice(range(len(rankings)), lambda at: rankings[at].slice_tag):
         for (measure, k), of_question in of_each.items():
             chosen = [of_question[at] for at in members]
-            interval: tuple[float, float] | None = None
+            interval: tuple[float, float] | None
             if measure == HIT_RATE:
                 interval = share_interval(round(sum(chosen)), len(chosen))
-            elif len(chosen) > 1:
+            else:
                 interval = mean_interval([[value] for value in chosen])
             yield RetrievalMean(name, measure, k, len(chosen), sum(chosen) / len(chosen), interval)
 

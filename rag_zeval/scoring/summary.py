@@ -82,7 +82,7 @@ def _column(metric: str, system: str, slice_tag: str | None, answers: Iterable[A
         answers=count,
         scores=tuple(scores),
         mean=statistics.fmean(of_answers) if of_answers else None,
-        ci=mean_interval([[score] for score in of_answers]) if len(of_answers) > 1 else None,
+        ci=mean_interval([[score] for score in of_answers]),
         trial_sd=statistics.stdev(of_trials) if len(of_trials) > 1 else None,
     )
 

@@ -5,11 +5,13 @@ draws at once from those multiplicities, so nothing is copied or sorted again fo
 instance are resampled together. So are the instances of a cluster, if a statistic has clusters.
 """
 
+import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -41,8 +43,7 @@ class Statistic(ABC):
 
     def point(self, keep: Mask) -> float:
         """Return the value on the kept instances; NaN if it is undefined."""
-        columns = int(columns_of(self, keep).max(initial=-1)) + 1
-        return float(self.draws(keep, np.ones((1, columns)))[0])
+        return float(self.draws(keep, np.ones((1, resampled(self, keep))))[0])
 
     @abstractmethod
     def draws(self, keep: Mask, weights: Floats) -> Floats:
@@ -59,6 +60,11 @@ def columns_of(statistic: Statistic, keep: Mask) -> Clusters:
     if clusters is None:
         return np.arange(int(keep.sum()))
     return np.unique(clusters[keep], return_inverse=True)[1]
+
+
+def resampled(statistic: Statistic, keep: Mask) -> int:
+    """Return how many instances or clusters a bootstrap draw resamples. One alone shows no spread: no interval."""
+    return int(columns_of(statistic, keep).max(initial=-1)) + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,35 +191,37 @@ def drawn(statistic: Statistic, keep: Mask, draws: int, seed: int) -> Floats:
 @lru_cache(maxsize=256)
 def _drawn(statistic: Statistic, kept: bytes, draws: int, seed: int) -> Floats:
     keep = np.frombuffer(kept, dtype=bool)
-    n = int(columns_of(statistic, keep).max()) + 1
     # map releases each part before it takes the next
-    return np.concatenate([*map(partial(statistic.draws, keep), _parts(n, draws, seed))])
+    return np.concatenate([*map(partial(statistic.draws, keep), _parts(resampled(statistic, keep), draws, seed))])
 
 
 def interval(statistic: Statistic, scored: Mask, draws: int, seed: int) -> tuple[float, float] | None:
-    """Return the 95% percentile interval of a statistic over the scored instances; None if it is undefined."""
-    return percentiles(drawn(statistic, scored, draws, seed)) if scored.any() else None
+    """Return the 95% percentile interval of a statistic over the scored instances.
+
+    None for fewer than two instances or clusters, and if the statistic is undefined.
+    """
+    return percentiles(drawn(statistic, scored, draws, seed)) if resampled(statistic, scored) > 1 else None
 
 
-def mean_interval(groups: Sequence[Sequence[float]], seed: int = 0) -> tuple[float, float]:
-    """Return the 95% percentile bootstrap interval of the mean of all values. Whole groups are resampled.
+def mean_interval(groups: Sequence[Sequence[float]], seed: int = 0) -> tuple[float, float] | None:
+    """Return the 95% percentile bootstrap interval of the mean of all values; None for fewer than two groups.
 
-    Efron and Tibshirani 1993, chapter 13, with DRAWS resamples of as many groups as there are. Groups with equal sum
-    and length are drawn as one kind. Shares of a few claims have few distinct values, so 10,000 groups take no longer
-    than 100.
+    Whole groups are resampled: Efron and Tibshirani 1993, chapter 13, with DRAWS resamples of as many groups as there
+    are. Groups with equal sum and length are drawn as one kind. Shares of a few claims have few distinct values, so
+    10,000 groups take no longer than 100.
 
         mean_interval([[1.0, 0.5], [0.0]])  # two questions, one of them with two answers
 
     Args:
-        groups: Values that belong together, such as those of one question; at least one group, none of them empty.
+        groups: Values that belong together, such as those of one question; no group may be empty.
         seed: The seed of the random draws.
     """
+    if len(groups) < 2:
+        return None
     totals = np.array([(sum(group), len(group)) for group in groups], dtype=np.float64)
     kinds, alike = np.unique(totals, axis=0, return_counts=True)
     mean_of_all, keep = Ratio(kinds[:, 0], kinds[:, 1]), np.ones(len(kinds), dtype=bool)
-    bounds = percentiles(np.concatenate([mean_of_all.draws(keep, weights) for weights in _blocks(alike, DRAWS, seed)]))
-    assert bounds is not None, "the mean of no group is undefined"
-    return bounds
+    return percentiles(np.concatenate([mean_of_all.draws(keep, weights) for weights in _blocks(alike, DRAWS, seed)]))
 
 
 @dataclass(frozen=True)
@@ -249,11 +257,34 @@ def share_interval(hits: int, n: int) -> tuple[float, float]:
 
     Unlike a bootstrap interval, it has a width even if all outcomes are the same.
     """
-    with needed("scipy", "the interval of a share"):
-        from scipy.stats import binomtest
+    return _wilson(hits / n, n)
 
-    bounds = binomtest(hits, n).proportion_ci(method="wilson")
-    return float(bounds.low), float(bounds.high)
+
+def grouped_share_interval(groups: Sequence[Sequence[bool]]) -> tuple[float, float]:
+    """Return the 95% interval of the share of true outcomes, if the outcomes of a group depend on each other.
+
+    It is Wilson's, but n is the number of independent outcomes that would show the share as exactly as these groups do
+    (Dean and Pagano 2015, Journal of Survey Statistics and Methodology 3, 484-503). If all outcomes are the same, it is
+    the number of groups. There must be at least one group, and none may be empty.
+
+        grouped_share_interval([[True, True], [False]])  # two questions, one of them with two answers
+    """
+    hits, sizes = np.array([(sum(group), len(group)) for group in groups], dtype=np.float64).T
+    n, share = float(sizes.sum()), float(hits.sum() / sizes.sum())
+    variance = float(((hits - share * sizes) ** 2).sum()) / n**2
+    if share in (0.0, 1.0):
+        return _wilson(share, len(groups))
+    return _wilson(share, min(n, share * (1 - share) / variance) if variance else n)
+
+
+def _wilson(share: float, n: float) -> tuple[float, float]:
+    z = NormalDist().inv_cdf(0.975)
+    shift = z / (2 * n)
+
+    def low(of: float) -> float:  # exactly 0 for 0
+        return (of + z * shift - z * math.sqrt(of * (1 - of) / n + shift**2)) / (1 + 2 * z * shift)
+
+    return low(share), 1 - low(1 - share)
 
 
 def low_share_p(hits: int, n: int, share: float) -> float:
@@ -272,9 +303,9 @@ def paired_interval(
 ) -> tuple[float, float] | None:
     """Return the 95% percentile interval of `second` minus `first`, on the same draws of the instances both scored.
 
-    None if there are no such instances, or if the difference is undefined.
+    None for fewer than two such instances or clusters, and if the difference is undefined.
     """
-    if not both.any():
+    if resampled(first, both) < 2:
         return None
     return percentiles(drawn(second, both, draws, seed) - drawn(first, both, draws, seed))
 
@@ -282,8 +313,11 @@ def paired_interval(
 def hierarchical_interval(
     first: Sequence[Statistic], second: Sequence[Statistic], keep: Mask, draws: int, seed: int
 ) -> tuple[float, float] | None:
-    """Return the 95% percentile interval of the difference that `hierarchical_draws` draws; None if it is undefined."""
-    return percentiles(hierarchical_draws(first, second, keep, draws, seed)) if keep.any() else None
+    """Return the 95% percentile interval of the difference that `hierarchical_draws` draws.
+
+    None for fewer than two instances or clusters, and if the difference is undefined.
+    """
+    return percentiles(hierarchical_draws(first, second, keep, draws, seed)) if resampled(second[0], keep) > 1 else None
 
 
 def hierarchical_draws(

@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -48,9 +49,9 @@ def discriminative_power(systems: Mapping[str, Scores], alpha: float = 0.05, see
     resamples = max(DRAWS, math.ceil(20 * len(names) / alpha))
     whole = (values[first] - values[second] for first, second in names)
     differences = [difference[~np.isnan(difference)] for difference in whole]
-    adjusted = holm([randomisation_p(difference, resamples, seed) for difference in differences])
+    adjusted = holm([randomisation_p(d, resamples, seed) if len(d) else None for d in differences])
     pairs = [
-        Pair(first, second, len(d), *((float(d.mean()), p) if len(d) else (None, None)))
+        Pair(first, second, len(d), float(d.mean()) if len(d) else None, p)
         for (first, second), d, p in zip(names, differences, adjusted, strict=True)
     ]
     return sum(pair.p is not None and pair.p <= alpha for pair in pairs) / len(pairs), pairs
@@ -89,15 +90,18 @@ def _random_signs(n: int, resamples: int, seed: int) -> Iterator[Floats]:
         yield np.unpackbits(drawn, axis=1, count=n).astype(np.float64)
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Return Holm's adjusted p-values, in the given order.
+P = TypeVar("P", float, float | None)
+
+
+def holm(p_values: Sequence[P]) -> list[P]:
+    """Return Holm's adjusted p-values, in the given order. None means no test: it stays None and does not count.
 
     A p-value is at most alpha exactly if Holm's step-down procedure rejects at level alpha.
     Holm 1979, A simple sequentially rejective multiple test procedure, Scandinavian Journal of Statistics 6, 65-70.
     """
-    order = sorted(range(len(p_values)), key=lambda at: p_values[at])
-    adjusted, largest = [0.0] * len(p_values), 0.0
-    for rank, at in enumerate(order):
-        largest = max(largest, min(1.0, (len(order) - rank) * p_values[at]))
+    order = sorted((p, at) for at, p in enumerate(p_values) if p is not None)
+    adjusted, largest = list(p_values), 0.0
+    for rank, (p, at) in enumerate(order):
+        largest = max(largest, min(1.0, (len(order) - rank) * p))
         adjusted[at] = largest
     return adjusted

@@ -129,7 +129,7 @@ def _estimate(
     value = statistic.point(everything)
     if np.isnan(value):
         return None
-    bounds = interval(statistic, everything, DRAWS // 10, seed=0) if prompts.max() else None
+    bounds = interval(statistic, everything, DRAWS // 10, seed=0)
     return BootstrapEstimate(value, *(bounds or (None, None)))
 
 

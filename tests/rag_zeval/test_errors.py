@@ -23,7 +23,7 @@ from rag_zeval.report.charts import write_charts
 from rag_zeval.scorers.overlap import Bleu, RougeL
 from rag_zeval.scorers.sentences import _tokenizer
 from rag_zeval.scoring.summary import Summary
-from rag_zeval.statistics.bootstrap import share_interval
+from rag_zeval.statistics.bootstrap import low_share_p
 from rag_zeval.streams import command_line
 
 NEEDED: dict[str, tuple[Callable[[], Any], str]] = {
@@ -35,7 +35,7 @@ NEEDED: dict[str, tuple[Callable[[], Any], str]] = {
     "nltk": (_tokenizer.__wrapped__, "splitting into sentences"),
     "rouge-score": (RougeL, "rouge_l"),
     "sacrebleu": (Bleu, "bleu"),
-    "scipy": (lambda: share_interval(1, 2), "the interval of a share"),
+    "scipy": (lambda: low_share_p(1, 2, 0.5), "the test of a share"),
     "matplotlib": (lambda: write_charts(Path("f"), []), "--figures"),
     "pandas": (lambda: Results((), Summary(0, (), (), 0, {})).to_pandas(), "to_pandas"),
     "pyarrow": (lambda: read_cases("x.parquet"), "x.parquet: reading Parquet"),

@@ -71,6 +71,10 @@ def test_a_metric_has_its_mean_its_perfect_answers_and_the_pairs_it_tells_apart(
     share, pairs = discriminative_power({"old": [1.0, 0.5], "new": [1.0, None]})
     assert (found["pairs of systems told apart"].value, found["pairs of systems told apart"].n) == (share, len(pairs))
     assert [one.value for one in of_metric("umbrela", {("1", "old", "a"): None})] == [None, None]
+    apart = {(str(case), "old", "a"): float(case < 6) for case in range(8)}
+    copied = {(case, system, "a"): score for (case, _, _), score in apart.items() for system in ("old", "new", "next")}
+    intervals = [of_metric("m", scores)[1].interval for scores in (apart, copied)]
+    assert intervals[1] == pytest.approx(intervals[0])  # equal answers of three systems are not three answers
     [_, few] = of_metric("umbrela", {("1", "old", "a"): 3.0})
     assert few.value == 1 and few.interval is not None  # all perfect, but only one
 

@@ -18,6 +18,8 @@ from rag_zeval.statistics.bootstrap import (
     Correlation,
     Ratio,
     drawn,
+    grouped_share_interval,
+    hierarchical_interval,
     interval,
     low_share_p,
     mean,
@@ -25,7 +27,9 @@ from rag_zeval.statistics.bootstrap import (
     mean_interval,
     multiplicities,
     paired_interval,
+    share_interval,
 )
+from rag_zeval.statistics.classification import OfSums
 
 SCIPY: dict[str, Any] = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
 
@@ -114,7 +118,7 @@ def test_means_are_estimated_as_by_scipy_and_as_by_multiplicities(n: int) -> Non
     values[:, 1] -= values[:, 0]
     for column, found in zip(values.T, mean_estimates(values, 10_000, 0), strict=True):
         assert found.value == pytest.approx(column.mean())
-        if n == 1:  # a single instance shows no spread
+        if n == 1:
             assert found.low is None and found.high is None
             continue
         theirs = stats.bootstrap((column,), np.mean, method="percentile", n_resamples=10_000, rng=1).confidence_interval
@@ -123,13 +127,45 @@ def test_means_are_estimated_as_by_scipy_and_as_by_multiplicities(n: int) -> Non
             assert (found.low, found.high) == pytest.approx(bounds, abs=0.05 * (theirs.high - theirs.low))
 
 
+@pytest.mark.parametrize("clusters", [None, [0, 0, 1]])
+def test_a_single_instance_or_cluster_shows_no_spread(clusters: list[int] | None) -> None:
+    parts, places = np.array([[0.25, 1], [0.5, 1], [1, 1]]), np.array([0, 1, 2] if clusters is None else clusters)
+    one = OfSums(parts, lambda sums: sums[:, 0] / sums[:, 1], places)
+    for keep in (np.array([True, False, False]), places == 0, np.zeros(3, bool)):
+        assert interval(one, keep, 50, 0) is None
+        assert paired_interval(one, one, keep, 50, 0) is None
+        assert hierarchical_interval([one], [one, one], keep, 50, 0) is None
+    assert interval(one, np.ones(3, bool), 50, 0) is not None
+    assert mean_interval([[0.25, 0.5]]) is mean_interval([]) is None
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=40), st.integers(1, 4))
+def test_the_interval_of_a_share_is_scipys_and_copies_of_an_outcome_add_nothing(hits: list[bool], copies: int) -> None:
+    theirs = stats.binomtest(sum(hits), len(hits)).proportion_ci(method="wilson")
+    for found in (share_interval(sum(hits), len(hits)), grouped_share_interval([[hit] * copies for hit in hits])):
+        assert found == pytest.approx((theirs.low, theirs.high), abs=1e-12)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9])
+def test_the_interval_of_a_share_of_groups_covers_it(share: float) -> None:
+    """In half of 40 groups, all five outcomes are equal: they say no more than one."""
+    rng = np.random.default_rng(0)
+    covered = np.zeros(2)
+    for _ in range(400):
+        outcomes = rng.random((40, 5)) < share
+        outcomes[:20] = outcomes[:20, :1]
+        both = grouped_share_interval(outcomes.tolist()), share_interval(int(outcomes.sum()), 200)
+        covered += [low <= share <= high for low, high in both]
+    assert covered[0] / 400 > 0.88 and covered[1] / 400 < 0.85
+
+
 @pytest.mark.parametrize("decimals", [None, 0])
 def test_the_interval_of_a_mean_draws_groups_whole(decimals: int | None) -> None:
     """Also where groups are equal, which are drawn as one kind."""
     rng = random.Random(1)
     groups = [[round(rng.random() + shift % 4, decimals)] * rng.randint(1, 6) for shift in range(30)]
     means = sorted(statistics.fmean(chain(*rng.choices(groups, k=30))) for _ in range(4000))
-    low, high = mean_interval(groups)
+    low, high = mean_interval(groups) or (0.0, 0.0)
     assert (low, high) == pytest.approx((means[100], means[3900]), abs=0.08 * (high - low))
 
 

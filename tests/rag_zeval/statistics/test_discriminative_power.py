@@ -64,6 +64,7 @@ def test_holm_rejects_what_his_steps_reject(p_values: list[float], alpha: float)
     adjusted = holm(p_values)
     assert {at for at, p in enumerate(adjusted) if p <= alpha} == rejected
     assert all(p <= q <= 1 for p, q in zip(p_values, adjusted, strict=True))
+    assert holm([None, *p_values, None]) == [None, *adjusted, None]
 
 
 @pytest.mark.parametrize("systems", [{}, {"a": [1.0]}, {"a": [1.0], "b": [1.0, 2.0]}])
