@@ -163,7 +163,7 @@ def _difference(name: str, first: LabelledSample | None, second: LabelledSample 
     n = sum(len(sample.labels) for sample in (first, second) if sample)
     change = corrected_difference(first, second) if first and second else None
     if first is None or second is None or change is None:
-        return Difference(name, n, None, None, None, None, 1.0, labels=n)
+        return Difference(name, n, None, None, None, None, None, labels=n)
     apart = BootstrapEstimate(change.value, change.low, change.high)
     return Difference(name, n, _mean(first), _mean(second), apart, None, change.p, labels=n)
 

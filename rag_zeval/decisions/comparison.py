@@ -43,7 +43,7 @@ class Difference:
 
     slice_tag: ALL for all cases. first, second, change: means of A, of B and of B - A; None if n is 0. For a metric in
     PERCENTILES, they are that percentile and its change. sd: standard deviation of B - A; None for fewer than two cases
-    and for percentiles. p: two-sided p-value of the paired randomisation test; 1 if n is 0. p_holm: p after Holm's
+    and for percentiles. p: two-sided p-value of the paired randomisation test; None if n is 0. p_holm: p after Holm's
     correction over the slices of the metric; None for all cases. p_apart: one-sided p-value that the slice got worse
     than the other cases (`standing_out_p`); None if this is not tested.
     labels: number of human labels by which the means are corrected; None if the means are the judge's. If they are
@@ -56,7 +56,7 @@ class Difference:
     second: BootstrapEstimate | None
     change: BootstrapEstimate | None
     sd: float | None
-    p: float
+    p: float | None
     p_holm: float | None = None
     labels: int | None = None
     p_apart: float | None = None
@@ -182,12 +182,12 @@ def estimate(scores: Sequence[float], metric: str, draws: int = DRAWS, seed: int
     """Return the mean of one system's scores, or the percentile of a metric in PERCENTILES, with its 95% interval.
 
     There must be at least one score. The interval is a bootstrap over cases. For a mean of scores that are all 0 or 1
-    it is Wilson's, which has a width even if all scores are the same.
+    it is Wilson's, which has a width even if all scores are the same. Seconds and dollars are no shares.
     """
     values = np.array(scores, dtype=float)
     if metric in PERCENTILES:
         return percentile_estimates(np.column_stack([values, values]), PERCENTILES[metric], draws, seed)[0]
-    if np.isin(values, (0.0, 1.0)).all():
+    if metric not in AMOUNTS and np.isin(values, (0.0, 1.0)).all():
         return BootstrapEstimate(float(values.mean()), *share_interval(int(values.sum()), len(values)))
     return mean_estimates(values[:, None], draws, seed)[0]
 
@@ -198,7 +198,7 @@ def _difference(
     """Compare the two columns of `scores` (pairs, 2), none of which is missing."""
     n, change = len(scores), scores[:, 1] - scores[:, 0]
     if not n:
-        return Difference(slice_tag, 0, None, None, None, None, 1.0)
+        return Difference(slice_tag, 0, None, None, None, None, None)
     if percentile is not None:
         p = percentile_p(scores, percentile, resamples, seed)
         before, after, apart = percentile_estimates(scores, percentile, draws, seed)

@@ -34,7 +34,7 @@ from rag_zeval.cases.case import ALL
 from rag_zeval.decisions.amounts import AMOUNTS
 from rag_zeval.decisions.comparison import Comparison, Coverage, Difference, estimate
 from rag_zeval.decisions.sides import Side
-from rag_zeval.decisions.wording import ALPHA, DASH, coverage, edits, other_judge, print_line, shown, shown_p
+from rag_zeval.decisions.wording import ALPHA, DASH, counted, coverage, edits, other_judge, print_line, shown, shown_p
 from rag_zeval.errors import InputError
 from rag_zeval.files import write_text
 from rag_zeval.statistics.bootstrap import BootstrapEstimate, low_share_p
@@ -168,6 +168,7 @@ def decide(comparisons: Sequence[Comparison], limits: Limits) -> list[GateCheck]
     tested = [(one, difference) for one in comparisons for difference in _tested(one)]
     adjusted = iter(holm([difference.p for _, difference in tested]))
     evidence = iter(holm([_evidence(*one) for one in tested]))
+    tests = sum(difference.p is not None for _, difference in tested)
     checks = []
     if said := edits(comparisons[0].edited):
         checks.append(GateCheck("every metric", "question set", "warning", said))
@@ -181,7 +182,7 @@ def decide(comparisons: Sequence[Comparison], limits: Limits) -> list[GateCheck]
         if said := other_judge(one):
             checks.append(GateCheck(one.metric, "judge", "warning", said))
         for at, difference in enumerate(_tested(one)):  # the first is of all cases; a slice may have the same name
-            checks.append(_drop(one, difference, at == 0, limits, next(adjusted), next(evidence), len(tested)))
+            checks.append(_drop(one, difference, at == 0, limits, next(adjusted), next(evidence), tests))
     return checks
 
 
@@ -218,7 +219,7 @@ def bar_checks(
             outcome, said = "warning", f"{said}: a single case has no interval"
         elif outcome == "passed" and end is not None and (end < bar.value if bar.least else end > bar.value):
             outcome, said = "warning", f"{said}: the interval goes beyond the bar"
-        of_b = Difference(ALL, labels or len(scores), None, found, None, None, 1.0, labels=labels)
+        of_b = Difference(ALL, labels or len(scores), None, found, None, None, None, labels=labels)
         checks.append(GateCheck(bar.metric, name, outcome, said, of_b))
     return list(dict.fromkeys(checks))  # two bars of a metric have the same checks of coverage and labels
 
@@ -270,15 +271,17 @@ def _slice_coverage(comparison: Comparison, limits: Limits) -> list[GateCheck]:
     return checks
 
 
-def _evidence(comparison: Comparison, difference: Difference) -> float:
-    """Return a one-sided p-value that B got worse; 1 if it did not.
+def _evidence(comparison: Comparison, difference: Difference) -> float | None:
+    """Return a one-sided p-value that B got worse; 1 if it did not, and None if there is no test.
 
     It is half of the p-value of the randomisation test, which turns the signs of the changes. This test is weak in a
     small slice: 4 of 12 cases that fall from 1 to 0 give p = 0.06, even if no case of another slice changes. So a slice
     is also compared with random choices of as many cases from all (`standing_out_p`). Twice the smaller of the two
     p-values counts then (Bonferroni).
     """
-    if difference.change is None or _worse(comparison, difference.change.value) <= 0:
+    if difference.change is None or difference.p is None:
+        return None
+    if _worse(comparison, difference.change.value) <= 0:
         return 1.0
     by_signs = difference.p / 2
     return by_signs if difference.p_apart is None else min(1.0, 2 * min(by_signs, difference.p_apart))
@@ -302,25 +305,26 @@ def _drop(
     difference: Difference,
     overall: bool,
     limits: Limits,
-    p: float,
-    evidence: float,
+    p: float | None,
+    evidence: float | None,
     tests: int,
 ) -> GateCheck:
     """Check one difference against its limit.
 
-    overall: whether it is of all cases, not of a slice. p, evidence: p-values after Holm's correction over all `tests`.
+    overall: whether it is of all cases, not of a slice. p, evidence: p-values after Holm's correction over all `tests`;
+    None if there is no test.
     """
     name = ALL if overall else f"slice: {difference.slice_tag}"
     outcome: Outcome
-    if difference.change is None or difference.first is None:
+    if difference.change is None or difference.first is None or p is None or evidence is None:
         outcome = "failed" if overall else "warning"
         reason = "no case has a score on both sides" if difference.labels is None else "too few labels on a side"
         return GateCheck(comparison.metric, name, outcome, reason, difference, p)
     worse, before = _worse(comparison, difference.change.value), abs(difference.first.value)
     limit, single = (limits.max_drop, limits.drops) if overall else (limits.slice_max_drop, limits.slice_drops)
     limit = single.get(comparison.metric, limit) * (before if comparison.metric in AMOUNTS else 1)
-    counted = f"n = {difference.n}" if difference.labels is None else f"corrected by {difference.labels} labels"
-    seen = f"B - A is {shown(difference.change, '+.3f')}, {counted}"
+    of = f"n = {difference.n}" if difference.labels is None else f"corrected by {difference.labels} labels"
+    seen = f"B - A is {shown(difference.change, '+.3f')}, {of}"
     if worse <= limit + ROUNDING:
         outcome, reason = "passed", f"not worse by more than {limit:.3g}: {seen}, p {shown_p(p)}"
     elif p <= ALPHA:
@@ -357,8 +361,8 @@ def print_checks(checks: Sequence[GateCheck]) -> None:
         print_line(f"{check.outcome:<7}  {one_line(check.metric)}, {one_line(check.name)}: {check.reason}")
     counts = Counter(check.outcome for check in checks)
     verdict = "passed" if passed(checks) else "failed"
-    counted = f"{counts['failed']} of {len(checks)} checks failed, {counts['warning']} warnings"
-    print_line(f"gate {verdict}: {counted}" + (f", {counts['unclear']} unclear" if counts["unclear"] else ""))
+    said = f"{counts['failed']} of {counted(len(checks), 'check')} failed, {counted(counts['warning'], 'warning')}"
+    print_line(f"gate {verdict}: {said}" + (f", {counts['unclear']} unclear" if counts["unclear"] else ""))
 
 
 def write_junit(path: Path, checks: Sequence[GateCheck]) -> None:

@@ -87,11 +87,15 @@ def file_and_system(spec: str) -> tuple[Path, str]:
     """Split `FILE` or `FILE#SYSTEM` into the file and the system, which is "" if none is named.
 
     Both names may hold a "#": the file is the longest name that exists. If none does, the last "#" separates them.
+    Raises InputError for FILE:SYSTEM.
     """
     parts = spec.split("#")
     for at in range(len(parts), 0, -1):
         if os.path.exists(path := "#".join(parts[:at])):
             return Path(path), "#".join(parts[at:])
+    path, colon, system = spec.rpartition(":")
+    if colon and os.path.exists(path):
+        raise InputError(f"{spec}: no such file; to name a system of {path}, write {path}#{system}")
     path, mark, system = spec.rpartition("#")
     return (Path(path), system) if mark else (Path(spec), "")
 

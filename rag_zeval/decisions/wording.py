@@ -33,15 +33,22 @@ def shown_p(p: float | None) -> str:
     return DASH if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
+def significant(p: float | None) -> bool:
+    return p is not None and p <= ALPHA
+
+
 def cells(difference: Difference) -> list[str]:
     """Return the cells of a table row, in the order of COLUMNS."""
     means = (shown(difference.first), shown(difference.second), shown(difference.change, "+.3f"))
-    tested = difference.p if difference.change else None
-    return [difference.slice_tag, str(difference.n), *means, shown_p(tested), shown_p(difference.p_holm)]
+    return [difference.slice_tag, str(difference.n), *means, shown_p(difference.p), shown_p(difference.p_holm)]
 
 
 def coverage(name: str, of: Coverage) -> str:
     return f"{name}: {of.scored} of {of.cases} cases have a score ({of.share:.1%})"
+
+
+def counted(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def other_judge(comparison: Comparison) -> str | None:
@@ -58,7 +65,7 @@ def edits(edited: Mapping[str, Sequence[str]]) -> str | None:
         return None
     told = [f"{one_line(case)} ({', '.join(fields)})" for case, fields in islice(edited.items(), MOST_EDITS)]
     more = f" and {len(edited) - len(told)} more" if len(edited) > len(told) else ""
-    cases = "1 case" if len(edited) == 1 else f"{len(edited)} cases"
+    cases = counted(len(edited), "case")
     return f"not compared: {cases} whose texts were edited between A and B: {', '.join(told)}{more}"
 
 
@@ -74,14 +81,14 @@ def notes(comparison: Comparison) -> list[str]:
     if said := edits(comparison.edited):
         lines.append(said)
     if comparison.lost:
-        lines.append(f"not compared: {comparison.lost} cases without a score in A, in B or in both")
+        lines.append(f"not compared: {counted(comparison.lost, 'case')} without a score in A, in B or in both")
     if comparison.bounds:
         low, high = comparison.bounds
         lines.append(
             f"B - A over all cases, if missing scores could be anything from 0 to 1: between {low:+.3f} and {high:+.3f}"
         )
     lines += comparison.unlabelled
-    if comparison.corrected and comparison.overall.p <= ALPHA < comparison.corrected[0].p:
+    if comparison.corrected and significant(comparison.overall.p) and not significant(comparison.corrected[0].p):
         lines.append(
             "the judge sees a change that people's labels do not confirm: it may be the judge's taste, such as for "
             "longer answers, or there are too few labels"
@@ -118,7 +125,8 @@ def print_comparison(comparison: Comparison, most: int) -> None:
             _print_changed(one)
     if left := worse - of_worse + better - of_better:
         counts = f"{worse - of_worse} got worse, {better - of_better} better"
-        print_line(f"{metric}: {left} more questions changed ({counts}); --changed {worse + better} prints all of them")
+        said = counted(left, "more question")
+        print_line(f"{metric}: {said} changed ({counts}); --changed {worse + better} prints all of them")
 
 
 def _print_changed(changed: Changed) -> None:

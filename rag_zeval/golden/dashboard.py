@@ -13,7 +13,7 @@ from rag_zeval.cases.case import ALL
 from rag_zeval.decisions.amounts import AMOUNTS, less_is_better
 from rag_zeval.decisions.comparison import compare_sides, estimate
 from rag_zeval.decisions.sides import Side, file_and_system, paired, read_side
-from rag_zeval.decisions.wording import ALPHA, print_line
+from rag_zeval.decisions.wording import print_line, significant
 from rag_zeval.errors import InputError
 from rag_zeval.golden.golden_rows import by_slice
 from rag_zeval.golden.kinds import CORRECTNESS, FAITHFULNESS, RELEVANCE, metric_of
@@ -183,7 +183,7 @@ def _moved(
         if comparison.judges[0] != comparison.judges[1]:
             other_judge.append(column.head)
         for one in (comparison.overall, *comparison.slices):
-            if one.change and (one.p if one.p_holm is None else one.p_holm) <= ALPHA:
+            if one.change and significant(one.p if one.p_holm is None else one.p_holm):
                 worse = (one.change.value > 0) == column.lower_is_better
                 found[one.slice_tag, at] = "worse" if worse else "better"
     if other_judge:

@@ -28,7 +28,7 @@ def test_two_files_are_shown_slice_by_slice_and_claim_by_claim(
     for text in (
         "A: 3 of 4 cases have a score (75.0%); B: 2 of 4",
         "not compared: cases only in A: 1, only in B: 1",
-        "not compared: 1 cases without a score",
+        "not compared: 1 case without a score",
         "if missing scores could be anything from 0 to 1: between -0.500 and +0.250",
         "1.000 → 0.500  s:1 (s): Question s:1?",
     ):
@@ -157,6 +157,19 @@ def test_three_files_are_compared_by_twos(run: Any, write_results: Any, tmp_path
     assert pair["change"] is pair["p_holm"] is None
 
 
+def test_a_slice_without_a_pair_has_no_p_and_is_no_test(run: Any, write_results: Any, tmp_path: Path) -> None:
+    write_results("a.jsonl", {f"s:{at}": 1.0 for at in range(8)} | {"t:1": 1.0})
+    write_results("b.jsonl", {f"s:{at}": 0.5 for at in range(8)} | {"t:1": None})
+    shown = run("compare", "a.jsonl", "b.jsonl", "--out", "out.json")
+    assert re.search(r"│ t +│ 0 +│ – +│ – +│ – +│ – +│ – +│", shown.stdout), shown.stdout
+    of_s, of_t = read_json(tmp_path / "out.json")["metrics"][0]["slices"]
+    assert of_t["p"] is of_t["p_holm"] is None and of_s["p_holm"] == of_s["p"] == 2 / 2**8
+    write_results("old.jsonl", {f"s:{at}": 1.0 for at in range(9)})
+    write_results("new.jsonl", {f"s:{at}": 1.0 for at in range(8)} | {"s:8": 0.5})
+    left = run("compare", "old.jsonl", "new.jsonl", "--changed", "0").stdout
+    assert "m: 1 more question changed (1 got worse, 0 better)" in left
+
+
 def test_a_file_of_several_systems_is_compared_by_their_names(run: Any, write_results: Any) -> None:
     write_results(
         "two.jsonl", {"1": 1.0}, systems=["x", "y"], answers=["a", "b"], scores=[1.0, 0.5], statuses=["ok"] * 2
@@ -178,6 +191,7 @@ def test_a_file_of_several_systems_is_compared_by_their_names(run: Any, write_re
         ("a.jsonl", "got one"),
         ("a.jsonl two.jsonl", "two.jsonl: holds 2 systems; name one as two.jsonl#SYSTEM: x, y"),
         ("a.jsonl two.jsonl#z", "two.jsonl: unknown system 'z'; choose from: x, y"),
+        ("a.jsonl two.jsonl:x", "two.jsonl:x: no such file; to name a system of two.jsonl, write two.jsonl#x"),
         ("a.jsonl asked.jsonl", "asked.jsonl: comes from a different input: in 2 of 3 cases the question differs from "
          "a.jsonl, the first is case '2': 'Else?' instead of 'Question 2?'"),
         ("a.jsonl others.jsonl", "others.jsonl: has no case in common with a.jsonl"),

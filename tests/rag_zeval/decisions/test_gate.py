@@ -240,6 +240,12 @@ def test_one_case_has_no_interval(side: Any, run: Any, write_results: Any) -> No
     assert run("compare", "one.jsonl", "one.jsonl", "--html", "one.html").returncode == 0
 
 
+def test_dollars_of_0_are_no_share(run: Any, write_results: Any) -> None:
+    write_results("free.jsonl", {str(at): 1.0 for at in range(5)}, cost_usd=0.0)
+    shown = run("gate", "free.jsonl", "--max", "cost_per_1000=0.1")
+    assert "passed   cost_per_1000, at most 0.1: 0.000 [0.000, 0.000], n = 5" in shown.stdout
+
+
 def test_however_many_slices_there_are_a_clear_drop_fails(side: Any) -> None:
     """With 1,000 random signs alone no p could be below what Holm asks of 121 checks."""
     before = {f"{at % 120}:{at}": 1.0 for at in range(360)}
