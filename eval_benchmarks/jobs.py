@@ -68,7 +68,8 @@ class ScoringJob:
         """
         key = hashlib.sha256(json.dumps([self.scorer.identity, self.benchmark.data_hash]).encode()).hexdigest()[:8]
         scorer = self.scorer.name.replace(":", "-")
-        return f"rows/{self.benchmark.name}__{scorer}__{_in_a_name(self.model or 'text')}-{key}.jsonl"
+        benchmark = re.sub(r"\s+", "-", self.benchmark.name)  # tables.csv separates file names by spaces
+        return f"rows/{benchmark}__{scorer}__{_in_a_name(self.model or 'text')}-{key}.jsonl"
 
 
 def _in_a_name(model: str) -> str:

@@ -33,14 +33,16 @@ def _interval(row: Row) -> str:
 def _labelled(metric: str) -> Callable[[Row], str]:
     """Return the cell of a metric, as a function of a line.
 
-    The line's `by_metric` holds the rows of summary.json of one scorer and data set, by metric.
+    The line's `by_metric` holds the rows of summary.json of one scorer and data set, by metric. The cell says of how
+    many texts the value is if that is not the line's n.
     """
 
     def cell(line: Row) -> str:
         row = line["by_metric"].get(metric)
         if row is None or row["value"] is None:
             return NONE if row is None else _number("published")(row)
-        return with_interval(row["value"], row["ci_low"], row["ci_high"])
+        value = with_interval(row["value"], row["ci_low"], row["ci_high"])
+        return value if row["n"] == line["n"] else f"{value} (n = {row['n']})"
 
     return cell
 

@@ -50,8 +50,13 @@ def open_console() -> Console:
 
 
 def markdown(tables: Sequence[Table], notes: Sequence[str]) -> str:
-    """Return the tables and the notes as Markdown. A note may quote a judge's reply: it shows no links and no HTML."""
-    return fill("tables.md", tables=tables, notes=[re.sub(r"[<\[]", r"\\\g<0>", note) for note in notes])
+    """Return the tables and the notes as Markdown. Names and quoted replies show no links and no HTML."""
+    return fill("tables.md", {"plain": escape_markdown}, tables=tables, notes=notes)
+
+
+def escape_markdown(text: str) -> str:
+    """Escape what would begin a link or HTML, and put the text on one line. Intervals have brackets: not for these."""
+    return re.sub(r"[<\[]", r"\\\g<0>", " ".join(text.split()))
 
 
 def latex(tables: Sequence[Table], notes: Sequence[str]) -> str:

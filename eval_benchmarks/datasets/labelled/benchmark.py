@@ -157,6 +157,8 @@ class Labelled(Benchmark):
             else "on the other half of its documents, because it has no dev part"
         )
         yield f"{self.name}: intervals resample whole documents; thresholds are tuned {tuned}"
+        if self.dev.texts and (lacking := sorted({*self.test.data_sets} - {*self.dev.data_sets})):
+            yield f"{self.name}: no tuned threshold for {', '.join(lacking)}: the dev part has no text of them"
 
     def scores(self, scored: Mapping[str, Scored]) -> Floats:
         """Return the scores (texts,) of the test part; NaN where there is none."""

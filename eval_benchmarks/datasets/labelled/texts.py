@@ -18,6 +18,7 @@ from eval_benchmarks.datasets.labelled.spans import Spans
 from rag_zeval.cases.reading import read_rows
 from rag_zeval.errors import InputError
 from rag_zeval.files import FieldTypes, Row, check_fields, locate
+from rag_zeval.text import one_line
 
 QA = "QA"  # the task of RAGTruth whose sources hold a question
 ANSWER_FIELDS: FieldTypes = {"source_id": str, "response": str, "labels": list}
@@ -119,8 +120,11 @@ def _labelled(description: Description, columns: Columns, row: Row) -> LabelledT
 
 
 def _data_set(row: Row, name: str) -> str:
-    """Return the name of a row's data set. Raises InputError for one that cannot be told apart in a metric's name."""
-    data_set = _text(row, name)
+    """Return the name of a row's data set, on one line.
+
+    Raises InputError for a name that cannot be told apart in a metric's name.
+    """
+    data_set = one_line(_text(row, name))
     if ":" in data_set or data_set in (MACRO, POOLED):
         raise InputError(
             f"field '{name}': rename the data set {data_set[:80]!r}: {MACRO} and {POOLED} are averages, and a name "
@@ -173,7 +177,7 @@ def _sources(path: Path) -> dict[str, Document]:
                 info, question = info["passages"], info["question"]
             elif isinstance(info, dict):
                 info = json.dumps(info, ensure_ascii=False)
-            sources[row["source_id"]] = Document(row["task_type"], question, info)
+            sources[row["source_id"]] = Document(_data_set(row, "task_type"), question, info)
     return sources
 
 

@@ -17,10 +17,12 @@ from eval_benchmarks.datasets.labelled.benchmark import Labelled
 from eval_benchmarks.datasets.labelled.description import Description, descriptions
 from eval_benchmarks.datasets.labelled.spans import overlap, unsupported_spans
 from eval_benchmarks.datasets.registry import find_benchmark, load_benchmarks
+from eval_benchmarks.jobs import ScoringJob
 from eval_benchmarks.output.columns import labelled_tables, of_labelled, split_metric
 from eval_benchmarks.output.summary import summary_rows
 from eval_benchmarks.trials import BenchResults, group_trials
 from rag_zeval.errors import InputError
+from rag_zeval.scorers.overlap import Bleu
 from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.stages.config import check_settings, load_config
 
@@ -214,6 +216,18 @@ def test_published_values_stand_below_and_each_reading_has_a_table(ragtruth: Pat
     assert all(line[0] != "published" for line in second.lines)
 
 
+def test_a_value_of_fewer_texts_than_its_line_says_so(tmp_path: Path, make_trial: Any) -> None:
+    """Reveal has no dev part, so no tuned threshold: the average is of Wice alone."""
+    write_claims(tmp_path / "aggrefact/test.csv", CLAIMS)
+    write_claims(tmp_path / "aggrefact/dev.csv", {"Wice": DEV["Wice"]})
+    benchmark, _ = load(tmp_path, "aggrefact")
+    trial = make_trial(benchmark, scored(benchmark, SCORES.__getitem__), "bleu", None)
+    [table] = labelled_tables("aggrefact", summary_rows(BenchResults(group_trials([trial]), draws=20, seed=0)))
+    line = dict(zip(table.heads, next(line for line in table.lines if line[2] == "macro average"), strict=True))
+    assert line["n"] == "6" and "(n = 4)" in line["balanced acc. tuned"] and "n =" not in line["AUROC"]
+    assert "no tuned threshold for Reveal: the dev part has no text of them" in benchmark.about[-1]
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -284,22 +298,23 @@ OWN_SET = (
 
 def test_a_set_of_ones_own_is_named_by_its_file(tmp_path: Path) -> None:
     write_claims(tmp_path / "mine/claims.csv", CLAIMS)
-    described, other = tmp_path / "my-set.yaml", tmp_path / "other/my-set.yaml"
+    described, other = tmp_path / "my set.yaml", tmp_path / "other/my set.yaml"
     other.parent.mkdir()
     for path in (described, other):
         path.write_text(OWN_SET)
     ([benchmark], lines) = load_benchmarks(settings(tmp_path, str(described)))
-    assert lines == [] and benchmark.name == "my-set" and len(benchmark.examples) == 3
-    with pytest.raises(InputError, match=r"benchmarks: '.*other/my-set\.yaml' has the name of an earlier one, my-set"):
+    assert lines == [] and benchmark.name == "my set" and len(benchmark.examples) == 3
+    assert ScoringJob(benchmark, Bleu()).file.startswith("rows/my-set__bleu__")  # spaces separate files in tables.csv
+    with pytest.raises(InputError, match=r"benchmarks: '.*other/my set\.yaml' has the name of an earlier one, my set"):
         load_benchmarks(settings(tmp_path, str(described), str(other)))
 
 
-@pytest.mark.parametrize("name", ["macro", "pooled", "news:2024"])
+@pytest.mark.parametrize("name", ["macro", "pooled", "news:2024", "pooled\n"])
 def test_a_data_set_whose_name_would_be_taken_for_something_else_is_refused(tmp_path: Path, name: str) -> None:
     write_claims(tmp_path / "mine/claims.csv", {"Wice": CLAIMS["Wice"], name: CLAIMS["Reveal"]})
     path = tmp_path / "my-set.yaml"
     path.write_text(OWN_SET.replace("label: label}", "label: label, data_set: dataset}"))
-    with pytest.raises(InputError, match=rf"claims\.csv:7: field 'dataset': rename the data set '{name}'"):
+    with pytest.raises(InputError, match=rf"claims\.csv:7: field 'dataset': rename the data set '{name.strip()}'"):
         load(tmp_path, str(path))
 
 

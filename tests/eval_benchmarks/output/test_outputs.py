@@ -192,11 +192,11 @@ def test_the_case_page_shows_both_judges_and_runs_nothing(write_wikieval: Any, j
     assert not re.search(r'(src|href)="(?!data:)', page)
 
 
-def test_notes_in_markdown_show_what_a_judge_wrote_and_make_no_link_of_it() -> None:
-    table = Table("t", ("scorer", "value"), [("bleu", "0.500 [0.400, 0.600]")])
+def test_names_and_notes_in_markdown_show_what_was_written_and_make_no_link_of_it() -> None:
+    table = Table("<t>", ("scorer", "value"), [("bleu", "0.500 [0.400, 0.600]"), ("[a](b)\nc|d", "1")])
     written = markdown([table], ["an answer: failed: '![x](http://a.b/c)' <img src=x>", "`make data` gets it"])
     assert "'!\\[x](http://a.b/c)' \\<img src=x>" in written and "- `make data` gets it" in written
-    assert "| bleu | 0.500 [0.400, 0.600] |" in written
+    assert "| bleu | 0.500 [0.400, 0.600] |\n| \\[a](b) c\\|d | 1 |" in written and "## \\<t>" in written
 
 
 def test_figures_of_an_earlier_run_do_not_stay(written: Any, judged: Any) -> None:
