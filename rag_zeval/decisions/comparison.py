@@ -131,7 +131,7 @@ def compare_sides(first: Side, second: Side, metric: str, draws: int = DRAWS, se
     for tag in slices:
         within = tags == tag
         found = _difference(tag, scores[paired & within], percentile, *sizes, seed)
-        if percentile is None:
+        if percentile is None and found.n:
             worse = (scores[:, 1] - scores[:, 0]) * (1 if low else -1)
             p_apart = standing_out_p(worse[paired & within], worse[paired & ~within], sizes[1], seed)
             found = replace(found, p_apart=p_apart)

@@ -401,7 +401,7 @@ def write_summary(path: Path, names: Mapping[str, str], checks: Sequence[GateChe
         for check in checks
         if check.outcome != "passed"
     ]
-    lines += ["", *told, "", "In brackets: 95% bootstrap intervals over cases."]
+    lines += ["", *told, "", "In brackets: 95% bootstrap intervals over cases. For a bar on a share: Wilson's."]
     if any(check.difference and check.difference.labels is not None for check in checks):
         lines.append("Where n counts labels, means are what people would give, estimated from them, with t intervals.")
     write_text(path, "\n".join(lines) + "\n")
