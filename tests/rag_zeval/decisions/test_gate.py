@@ -79,10 +79,10 @@ def test_the_limit_itself_is_allowed_and_more_of_a_metric_of_faults_fails(side: 
 def test_a_slice_may_be_called_all(side: Any) -> None:
     before = {f"{tag}:{at}": 1.0 for tag in ("all", "b") for at in range(30)}
     after = {case: 0.97 if case.startswith("all") else 1.0 for case in before}
-    expected = {"coverage": "passed", "all": "passed", "slice: all": "passed", "slice: b": "passed"}
+    expected = {"coverage": "passed", "all": "passed", "slice: all (slice)": "passed", "slice: b": "passed"}
     assert outcomes(side(before), side(after), Limits(slice_max_drop=0.04)) == expected
-    assert outcomes(side(before), side(after))["slice: all"] == "passed"  # not held to the limit of all cases
-    assert outcomes(side(before), side(after), STRICT)["slice: all"] == "failed"
+    assert outcomes(side(before), side(after))["slice: all (slice)"] == "passed"  # not held to the limit of all cases
+    assert outcomes(side(before), side(after), STRICT)["slice: all (slice)"] == "failed"
 
 
 def test_a_drop_that_may_be_chance_is_unclear_with_the_cases_that_would_tell(side: Any) -> None:
