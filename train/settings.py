@@ -248,6 +248,11 @@ def read_settings(kind: type[AnySettings], config: DictConfig) -> AnySettings:
     Raises InputError, naming the key, for values that would fail later or silently do something else.
     """
     check_keys(config.verl, kind.trainer)
+    return typed_settings(kind, config)
+
+
+def typed_settings(kind: type[AnySettings], config: DictConfig) -> AnySettings:
+    """As `read_settings`, but verl's keys are not compared with its schema, so verl need not be installed."""
     values: Any = OmegaConf.to_container(config, resolve=True)
     return check_settings(kind, {**values, "config": config})
 

@@ -40,6 +40,11 @@ def train(config: DictConfig) -> int:
             (folder.path / "state.pt").unlink(missing_ok=True)  # left by a kill after the export
             print(f"{folder.model}: trained before")
             return 0
+        from transformers import AutoConfig
+
+        from train.one_gpu.sampler import check_kind
+
+        check_kind(AutoConfig.from_pretrained(base))  # before the rows, which can take minutes
         rows, val_rows = build_rows(settings.profile, settings.rows, settings.validation)
         identity["rows"] = hashlib.sha256(json.dumps([rows, val_rows]).encode()).hexdigest()
         check_same(folder, identity)

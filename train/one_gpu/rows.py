@@ -21,7 +21,7 @@ from train.curriculum import (
     prompt_counter,
     read_questions,
 )
-from train.settings import TrainSettings, read_settings
+from train.settings import TrainSettings, typed_settings
 
 RULE = "all-pairs"  # the accuracy reward of train.one_gpu
 AtLeastTwo = Annotated[int, Field(ge=2, description="a whole number of at least 2")]
@@ -42,7 +42,7 @@ class RowKind(Section):
 
         Raises InputError if it refuses them, or if the profile has another reward than the one that is trained here.
         """
-        settings = read_settings(
+        settings = typed_settings(
             TrainSettings,
             load_config(
                 "train",

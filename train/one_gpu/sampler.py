@@ -21,11 +21,17 @@ SMALLEST = 8  # rows in the smallest graph
 PREFILL = 64  # prompts in one pass
 
 
+def check_kind(config: Any) -> None:
+    """Raise InputError if the Sampler cannot decode a model with this config of transformers."""
+    if config.model_type != "llama" or config.rope_parameters["rope_type"] != "default":
+        raise InputError(f"train.one_gpu decodes plain Llamas only; this model's type is '{config.model_type}'")
+
+
 class Sampler:
     """Samples up to `rows` replies of a Llama at once, in bfloat16 on a GPU. On a CPU: in float32, without graphs.
 
     prompt_room, reply_room: most tokens of a prompt and of a reply. Call `load` with the weights before `sample`. All
-    prompts end in the same column, so all rows write to the same column. Raises InputError for another kind of model.
+    prompts end in the same column, so all rows write to the same column. config: one that `check_kind` accepts.
 
         sampler = Sampler(model.config, 64, 300, 500, eos=[2], device=model.device)
         sampler.load(model.state_dict())
@@ -35,8 +41,6 @@ class Sampler:
     def __init__(
         self, config: Any, rows: int, prompt_room: int, reply_room: int, eos: Collection[int], device: torch.device
     ):
-        if config.model_type != "llama" or config.rope_parameters["rope_type"] != "default":
-            raise InputError(f"train.one_gpu decodes plain Llamas only; this model's type is '{config.model_type}'")
         self.config, self.device = config, device
         self.dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
         self.heads, self.groups, self.width = config.num_attention_heads, config.num_key_value_heads, config.head_dim
@@ -154,7 +158,8 @@ class Sampler:
         before = [each.clone() for each in changed]
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
+        # Without the fork, a resumed run, which records its graphs again, would draw other random numbers.
+        with torch.random.fork_rng([self.device]), torch.cuda.stream(stream):
             self._step(rows, width, temperature)
         torch.cuda.current_stream().wait_stream(stream)
         for each, was in zip(changed, before, strict=True):

@@ -33,6 +33,7 @@ from train.reward_metrics import reward_metrics
 from train.step_lines import StepLines
 
 CLIP = 0.2  # verl's clip_ratio
+DUAL_CLIP = 3.0  # verl's clip_ratio_c: the largest ratio that counts, which matters for negative advantages only
 MAX_NORM = 1.0  # largest norm of the gradient
 LIVE = 1e-4  # a prompt teaches nothing if its rewards have a smaller standard deviation
 AT_ONCE = 128  # validation prompts in one batch
@@ -127,10 +128,10 @@ class Training:
         }
 
     def update(self, asked: Sequence[Prompt], replies: Replies, advantage: Sequence[float], step: int) -> float:
-        """Update the policy with PPO's clipped loss. Returns the norm of the gradient.
+        """Update the policy with PPO's clipped loss, as verl computes it. Returns the norm of the gradient.
 
-        The loss is a mean over the tokens of prompts whose rollouts have different rewards. verl's is one over the
-        tokens of all prompts, so the fewer prompts teach something, the smaller are its gradients.
+        There is one difference. The loss is a mean over the tokens of rollouts whose advantage is not 0. verl's is one
+        over the tokens of all rollouts, so the fewer rollouts teach something, the smaller are its gradients.
         """
         live = [at for at, value in enumerate(advantage) if value]
         rows = [(asked[at].ids, replies[at][0]) for at in live]
@@ -140,7 +141,7 @@ class Training:
             new = reply_log_probs(self.policy, [rows[at] for at in some], self.settings.temperature)
             old = torch.tensor(list(itertools.chain(*(replies[live[at]][1] for at in some))), device=self.device)
             weight = torch.tensor([advantage[live[at]] for at in some for _ in rows[at][1]], device=self.device)
-            ratio = (new - old).exp()
+            ratio = (new - old).exp().clamp(max=DUAL_CLIP)
             clipped = ratio.clamp(1 - CLIP, 1 + CLIP)
             (-torch.minimum(ratio * weight, clipped * weight).sum() / total).backward()
         for group in self.optimizer.param_groups:

@@ -10,13 +10,16 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import AutoTokenizer
+from omegaconf import OmegaConf
+from torch.nn.utils.rnn import pad_sequence
+from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, Qwen2Config
 
 from rag_zeval.errors import InputError
 from rag_zeval.judge.prompt import VARIANTS
@@ -24,6 +27,7 @@ from rag_zeval.stages.training_log import VALIDATION, read_run
 from rewards.tokens import PolicyTokens
 from train.curriculum import Question, build_row
 from train.one_gpu import __main__ as command
+from train.one_gpu import training
 from train.one_gpu.training import advantages, batches, read_prompt
 from train.run_folder import RunFolder
 
@@ -45,6 +49,59 @@ def test_advantages_have_mean_0_and_deviation_1_or_are_0(rewards: list[list[floa
             assert float(values.mean()) == pytest.approx(0, abs=1e-5)
             assert float(values.std()) == pytest.approx(1, abs=1e-4)
             assert torch.equal(values.argsort(stable=True), torch.tensor(had).argsort(stable=True))
+
+
+@pytest.mark.parametrize("spread", [0.1, 1.5])
+def test_the_gradient_is_that_of_verl(spread: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """spread: deviation of new from old log-probabilities; 1.5 reaches every clip of verl's loss."""
+    import numpy
+    from verl.trainer.ppo.core_algos import compute_grpo_outcome_advantage, compute_policy_loss_vanilla
+    from verl.workers.config import ActorConfig
+
+    torch.manual_seed(0)
+    policy = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=40,
+            hidden_size=32,
+            intermediate_size=48,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            initializer_range=0.3,
+        )
+    )
+    rewards = torch.tensor([[1.5, 0.0, -0.5, 0.0], [1.2, 1.2, 1.2, 1.2], [1.0, 0.0, -0.5, -0.5]])
+    n, temperature = 4, 0.9
+    prompts = [torch.randint(1, 40, (3 + at // n,)).tolist() for at in range(12)]
+    replies = [torch.randint(1, 40, (2 + at % 7,)).tolist() for at in range(12)]
+    mask = pad_sequence([torch.ones(len(reply)) for reply in replies], batch_first=True)
+
+    def log_probs(prompt: list[int], reply: list[int]) -> torch.Tensor:
+        logits = policy(torch.tensor([prompt + reply])).logits[0, len(prompt) - 1 : -1]
+        chosen: torch.Tensor = (logits / temperature).log_softmax(-1)[range(len(reply)), reply]
+        return chosen
+
+    new = pad_sequence([log_probs(*row) for row in zip(prompts, replies, strict=True)], batch_first=True)
+    old = new.detach() + spread * torch.randn(new.shape)
+    scores = torch.zeros_like(mask)
+    scores[:, 0] = rewards.flatten()
+    advantage, _ = compute_grpo_outcome_advantage(scores, mask, numpy.arange(12) // n)
+    config = ActorConfig(strategy="fsdp", rollout_n=n, ppo_mini_batch_size=3, use_dynamic_bsz=True)
+    loss, seen = compute_policy_loss_vanilla(old, new, advantage, mask, config=config)
+    assert (seen["actor/pg_clipfrac_lower"] > 0) == (spread > 1)
+    (loss * mask.sum() / mask[advantage.any(1)].sum()).backward()  # the documented difference
+    theirs = {name: weight.grad for name, weight in policy.named_parameters()}
+
+    monkeypatch.setattr(training, "MAX_NORM", 1e9)
+    run = object.__new__(training.Training)
+    run.policy, run.device, run.optimizer = policy, torch.device("cpu"), torch.optim.AdamW(policy.parameters(), lr=0.0)
+    run.settings = SimpleNamespace(  # type: ignore[assignment]
+        batch_tokens=40, temperature=temperature, learning_rate=0.0, warmup_steps=1, steps=1
+    )
+    drawn = [(reply, row[: len(reply)].tolist()) for reply, row in zip(replies, old, strict=True)]
+    asked: Any = [SimpleNamespace(ids=prompt) for prompt in prompts]
+    run.update(asked, drawn, advantages(rewards).flatten().tolist(), 1)
+    for name, weight in policy.named_parameters():
+        torch.testing.assert_close(weight.grad, theirs[name], atol=1e-5, rtol=1e-4, msg=name)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -153,6 +210,33 @@ def test_answers_at_two_alphas_are_enough_and_their_path_is_taken_as_it_is(
     kind = RowKind(responses=path, k=2, turns=1, max_prompt_tokens=400, max_rule_tokens=None, single_answer_every=None)
     train, val = build_rows("nano", [kind], Validation(questions=3, sets=2))
     assert (len(train), len(val)) == (9, 3)
+
+
+def test_another_kind_of_model_is_refused_before_the_rows_are_built(
+    words: list[str], tmp_path: Path, refusal: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Qwen2Config().save_pretrained(tmp_path / "base")
+    load = command.load_config
+    monkeypatch.setattr(
+        command,
+        "load_config",
+        lambda *of: load(*of) if of[0] != "train" else OmegaConf.merge(load(*of), {"base_model": f"{tmp_path}/base"}),
+    )
+    monkeypatch.setattr("train.one_gpu.rows.build_rows", lambda *_: pytest.fail("rows were built"))
+    told = refusal(command.main, [*words, f"out_dir={tmp_path / 'run'}"])
+    assert "decodes plain Llamas only; this model's type is 'qwen2'" in told
+
+
+def test_verl_need_not_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from train.one_gpu.rows import RowKind
+
+    def missing(*_: object) -> Any:
+        raise InputError("verl is not installed")
+
+    monkeypatch.setattr("train.verl_config.schema", missing)
+    kind = RowKind(responses="x", k=2, turns=1, max_prompt_tokens=9, max_rule_tokens=None, single_answer_every=None)
+    for profile in ("nano", "small"):
+        assert kind.train_settings(profile, 1).verl.data.max_prompt_length == 9
 
 
 def test_a_profile_with_another_reward_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
