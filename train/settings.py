@@ -65,7 +65,7 @@ COUNTS = {
     "actor_rollout_ref.actor.ppo_mini_batch_size": 1,
     "actor_rollout_ref.model.lora_rank": 0,
     "actor_rollout_ref.rollout.max_model_len": 1,
-    "actor_rollout_ref.rollout.n": 1,
+    "actor_rollout_ref.rollout.n": 2,  # with one rollout a prompt has no mean to compare it with
     **{f"actor_rollout_ref.{key}": 1 for key in (*MICRO_BATCHES, *TOKEN_BUDGETS)},
     "actor_rollout_ref.actor.fsdp_config.fsdp_size": -1,
     "actor_rollout_ref.actor.ulysses_sequence_parallel_size": 1,
@@ -185,6 +185,11 @@ class TrainSettings(Settings):
             raise InputError("verl.data.shuffle: must be false, because the order of the rows is the curriculum")
         worker = self.verl.actor_rollout_ref
         check_counts(self.verl, COUNTS)
+        if self.verl.trainer.total_epochs > 1 and len({stage.k for stage in self.stages}) > 1:
+            raise InputError(
+                "verl.trainer.total_epochs: must be 1, because a second epoch would begin with the first stage again; "
+                "for the same questions in each stage set same_questions=true"
+            )
         check_logger(self.verl)
         if self.export == "best":
             check_validated_steps(self.verl)

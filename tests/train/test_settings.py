@@ -78,6 +78,8 @@ def test_what_neither_trainer_takes_is_named(stage: str, word: str) -> None:
             ["profile=paper", f"{ROLLOUT}.log_prob_max_token_len_per_gpu=8192"],
             "rollout.log_prob_max_token_len_per_gpu=8192 does not hold a row of 16384 tokens",
         ),
+        (["verl.trainer.total_epochs=2"], "^verl.trainer.total_epochs: must be 1, because a second epoch would begin"),
+        ([f"{ROLLOUT}.n=1"], "^verl.actor_rollout_ref.rollout.n: must be a whole number above 1, found 1"),
         (["verl.data.shuffle=true"], "^verl.data.shuffle: must be false, because the order of the rows"),
         *(([f"{key}=[]"], f"^{key}: must be a list of {{k: .*at least one$") for key in ("stages", "validation")),
         (["alphas=[]"], "^alphas: "),
