@@ -9,6 +9,8 @@ candidate, the end). In the last lessons some verdicts are coin flips (`train.na
 learning has something to improve. With coin flips from the start, the model would not learn what a verdict is.
 """
 
+from __future__ import annotations
+
 import math
 import random
 import sys
@@ -18,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, model_validator
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import model_sha256, write_json
@@ -52,6 +54,12 @@ class Settings(Section):
     decision_weight: Rate
     undecided_from: Part
     no_evidence_share: Part
+
+    @model_validator(mode="after")
+    def _check_heads(self) -> Settings:
+        if self.hidden % (2 * self.heads):
+            raise InputError(f"hidden: must be a multiple of {2 * self.heads} (2 x heads), found {self.hidden}")
+        return self
 
 
 def build_model(tokenizer: Any, config: Any) -> Any:
@@ -240,6 +248,7 @@ def main(argv: list[str]) -> int:
     out = Path(config.out_dir)
     if (out / "model.safetensors").exists() and not config.overwrite:
         raise InputError(f"{out}: already holds a model; overwrite=true replaces it")
+    out.mkdir(parents=True, exist_ok=True)  # if that is impossible, it must not fail after the training
     import torch
 
     torch.manual_seed(config.seed)

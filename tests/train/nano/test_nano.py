@@ -83,12 +83,23 @@ def test_samples_are_words_and_the_reply_starts_on_a_token_border(tokenizer, see
         assert not [i for i in first + second if 3 <= i < FIRST_WORD]
 
 
-@pytest.mark.parametrize("word", ["steps=abc", "steps=0", "layers=1", "bf16=2", "copy_share=1.5", "out_dir="])
+@pytest.mark.parametrize(
+    "word", ["steps=abc", "steps=0", "layers=1", "hidden=190", "bf16=2", "copy_share=1.5", "out_dir="]
+)
 def test_a_wrong_setting_is_named(tmp_path, word):
     from train.nano.base import main
 
     with pytest.raises(InputError, match=f"^{word.partition('=')[0]}: .*, found "):
         main([f"out_dir={tmp_path}", word])
+
+
+def test_a_folder_that_cannot_be_made_costs_no_training(tmp_path, monkeypatch):
+    from train.nano import base
+
+    monkeypatch.setattr(base.Lessons, "train", lambda self: pytest.fail("trained"))
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError):
+        base.main([f"out_dir={tmp_path / 'file'}"])
 
 
 def test_the_script_trains_saves_and_repeats(tmp_path, tokenizer):
