@@ -85,7 +85,8 @@ def run(asked: DictConfig) -> int:
             started = time.monotonic()
             with watched() as memory, _answering(settings, out, model_hash) as answerer:
                 if config["batch_tokens"] is None:
-                    longest = max(len(prompt) for job in jobs for prompt in (job.with_passage, job.without_passage))
+                    wanted = [job for job in jobs if not job.refusal]
+                    longest = max(len(prompt) for job in wanted for prompt in (job.with_passage, job.without_passage))
                     config["batch_tokens"] = answerer.batch_tokens(longest)
                     _note(out, config, made_with)
                 _answer(answerer, len(jobs), batches(jobs, settings, config["batch_tokens"]), writer)

@@ -241,6 +241,19 @@ def test_batch_size_may_change_on_the_way(undisturbed, run, tmp_path):
     assert sorted((tmp_path / "responses.jsonl").read_bytes().splitlines(keepends=True)) == sorted(whole)
 
 
+def test_a_refused_question_takes_no_memory(run, write_rows, tmp_path, monkeypatch):
+    from synthesize.answering import Answerer
+
+    asked = []
+    monkeypatch.setattr(Answerer, "batch_tokens", lambda self, longest: asked.append(longest) or 4000)
+    rows = [{"id": f"{n}", "question": "what is the job", "passage": "town " * n} for n in (5, 450)]
+    for length in (1, 2):  # with the refused question, and without it
+        source = write_rows(tmp_path / f"{length}.jsonl", rows[: 3 - length])
+        keys = {"n_questions": "null", "max_passage_tokens": 400, "max_new_tokens": 4, "batch_tokens": "null"}
+        assert run(tmp_path / f"run{length}", source=source, **keys) == 0
+    assert len(asked) == 2 and asked[0] == asked[1]
+
+
 def test_a_batch_as_large_as_memory_allows_is_noted_and_kept(undisturbed, run, tmp_path, monkeypatch):
     from synthesize import answering
 
