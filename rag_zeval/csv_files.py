@@ -28,13 +28,22 @@ def delimiter_of(header: str) -> str:
     return max(DELIMITERS, key=lambda mark: len(next(csv.reader([header[:LOOKED_AT]], delimiter=mark), [])))
 
 
-def csv_rows(path: Path, lines: Iterable[str], delimiter: str, start: int = 1) -> Iterator[tuple[int, list[str]]]:
+def is_spaced(header: str, delimiter: str) -> bool:
+    """Whether a space follows each delimiter of the first line, as in `question, answer, contexts`."""
+    names = next(csv.reader([header[:LOOKED_AT]], delimiter=delimiter), [])
+    return len(names) > 1 and all(name.startswith(" ") for name in names[1:])
+
+
+def csv_rows(
+    path: Path, lines: Iterable[str], delimiter: str, start: int = 1, spaced: bool = False
+) -> Iterator[tuple[int, list[str]]]:
     """Yield `(line on which the row begins, cells)` for each row, the header first.
 
-    start: the number of the first of `lines`. Raises InputError, naming `path` and the line, where a row is no CSV.
+    start: the number of the first of `lines`. spaced: whether spaces after a delimiter are no part of the cell.
+    Raises InputError, naming `path` and the line, where a row is no CSV.
     """
     csv.field_size_limit(1 << 30)  # a reference may exceed the default limit, 128 KiB
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=spaced)
     line = start
     try:
         for cells in reader:

@@ -222,9 +222,19 @@ def json_faults() -> Iterator[None]:
     except UnicodeDecodeError as error:
         raise InputError(f"not UTF-8 text: {error.reason} at byte {error.start}") from error
     except json.JSONDecodeError as error:
-        raise InputError(f"not valid JSON: {error.msg.removesuffix(' at')} at column {error.colno}") from error
+        at = f"not valid JSON: {error.msg.removesuffix(' at')} at column {error.colno}"
+        raise InputError(at + _not_in_json(error.doc, error.pos)) from error
     except (ValueError, RecursionError) as error:  # a number with too many digits, brackets nested too deep
         raise InputError(f"not valid JSON: {str(error).splitlines()[0]}") from error
+
+
+def _not_in_json(text: str, at: int) -> str:
+    """Return what to do if a fault is something that other formats allow: a comment, or a comma after the last item."""
+    if text.startswith(("//", "/*", "#"), at):
+        return ": JSON has no comments, so remove this one"
+    if text.startswith(("]", "}"), at) and text[:at].rstrip().endswith(","):
+        return ": remove the comma before it"
+    return ""
 
 
 def _parse(content: str | bytes, kind: type, decoder: json.JSONDecoder = DECODER) -> Any:

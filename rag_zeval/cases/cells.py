@@ -26,11 +26,21 @@ from rag_zeval.text import is_blank
 # Only a printed list or object begins like this.
 LISTS = re.compile(r"""(?:array\(|[\[{])\s*(?:["'\[{(]|nan\b|None\b|array\(|np\.\w+\(|\w+\(\w+=)""")
 TUPLES = re.compile(r"""\(\s*["']""")  # an ordinary text may begin like this, too: ("The Act") means ...
+OBJECTS = re.compile(r"\s*(?:\[\s*)?\{")  # the beginning of a printed object, or of a list of them
+# What Python prints for an object. An ordinary text does not look like this.
+PRINTED = re.compile(
+    r"""\A<[\w.]+\ .*\bat\ 0x[0-9a-fA-F]+>\Z         # <generator object f at 0x7f>
+    | \A\w+=(["']).*\1\ \w+=                       # content='It is.' response_metadata={}
+    | \A(?:[A-Z]\w*|deque|dict_\w+)\((?:\w+=|\[).*\)\Z  # AIMessage(content='It is.'), dict_values(['It is.'])
+    | \ndtype:\ \w+\Z                               # a pandas Series""",
+    re.DOTALL | re.VERBOSE,
+)
 SKIPPED = (tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 VALUES = (tokenize.STRING, tokenize.NUMBER)
 SINGLE = (str, Mapping, int, float, Decimal, date, time, timedelta)  # what is no list
 SEVERAL = re.compile(r"[|;,]|^\[\S+\s+\S+")  # signs that one text holds several ids
 LARGEST = 10**MOST_DIGITS  # whole numbers are smaller; Python does not print much larger ones
+MOST_FIELDS = 200  # characters of an object's fields in an error
 MOST_SHOWN = 40  # characters of a value in an error
 
 
@@ -45,13 +55,32 @@ def is_nothing(value: Any) -> bool:
 
 
 def is_object(value: Any) -> bool:
-    """Whether a value is an object, or a text that prints one.
+    """Whether a value is an object, a list of objects such as chat messages, or a text that prints one of these.
 
     An object with the field "error" does not count, because it takes the place of an answer.
     """
-    if isinstance(value, str) and value.lstrip().startswith("{"):
+    if isinstance(value, str) and OBJECTS.match(value):
         value = unfolded(value)
+    if isinstance(value, list):
+        return bool(value) and all(isinstance(item, Mapping) for item in value)
     return isinstance(value, Mapping) and "error" not in value
+
+
+def prints_object(text: str, or_list: bool) -> bool:
+    """Whether a text is what Python prints for an object; with `or_list`, also whether it prints a list."""
+    return bool(PRINTED.search(text)) or (or_list and not isinstance(unfolded(text), str))
+
+
+def unquoted(value: Any) -> Any:
+    """Return the text of a JSON string, such as `It is.` for `"It is."`. Other values are returned unchanged.
+
+    Databases export a column of JSON in this form.
+    """
+    if isinstance(value, str) and value.startswith('"'):
+        with suppress(ValueError):
+            found = json.loads(value)
+            return found if isinstance(found, str) else value
+    return value
 
 
 def as_text(value: Any) -> str | None:
@@ -59,6 +88,7 @@ def as_text(value: Any) -> str | None:
 
     Numbers and truth values become what Python prints. Raises InputError for lists and objects.
     """
+    value = _decoded(value)
     if is_nothing(value):
         return None
     if isinstance(value, str):
@@ -136,7 +166,7 @@ def _chunk(item: Any) -> tuple[str | None, str | None]:
     if not texts and any(name in item for name in CHUNK_TEXT):
         return None, None
     if len({str(text) for text in texts.values()}) != 1:
-        found = "none" if not texts else " and ".join(texts)
+        found = " and ".join(texts) or f"only {', '.join(map(str, item)) or 'an empty object'}"[:MOST_FIELDS]
         raise InputError(
             f"a chunk that is an object must have its text in one of {', '.join(CHUNK_TEXT)}; found {found}. "
             "If the text is elsewhere, name its path, as in --map contexts=hits._source.text"
@@ -149,6 +179,7 @@ def _chunk(item: Any) -> tuple[str | None, str | None]:
 
 def _items(value: Any) -> Sequence[Any]:
     """Return the items of a list, or of a text that prints one. Any other single value or object is the only item."""
+    value = _decoded(value)
     if isinstance(value, str):
         value = printed(value)
     if is_nothing(value):
@@ -249,11 +280,15 @@ def _argument(node: ast.expr) -> Any:
         return None
 
 
+def _decoded(value: Any) -> Any:
+    """Return bytes as text: Parquet files of Spark and Impala may not say that their bytes are UTF-8."""
+    if isinstance(value, bytes):
+        with suppress(UnicodeDecodeError):
+            return value.decode()
+    return value
+
+
 def _kind(value: Any) -> str:
-    return (
-        "an object"
-        if isinstance(value, Mapping)
-        else "a list"
-        if isinstance(value, (Sequence, Set))
-        else type(value).__name__
-    )
+    if isinstance(value, Mapping):
+        return "an object"
+    return "a list" if isinstance(value, (Sequence, Set)) and not isinstance(value, bytes) else type(value).__name__

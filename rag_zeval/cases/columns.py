@@ -5,13 +5,14 @@ a single row.
 """
 
 import difflib
+import re
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rag_zeval.cases.cells import is_nothing, unfolded
-from rag_zeval.cases.names import FIELDS, LAYOUTS, NAMES, Layout, fields_of, plain_name, snake_name
+from rag_zeval.cases.cells import is_nothing, is_object, unfolded
+from rag_zeval.cases.names import CHUNK_TEXT, FIELDS, LAYOUTS, NAMES, Layout, fields_of, plain_name, snake_name
 from rag_zeval.errors import InputError, nearest
 from rag_zeval.files import MOST_DIGITS, Row
 
@@ -26,6 +27,8 @@ NEEDED = {  # required: at least one of the fields on the right
 }
 SPEAKERS = {"question": {"user", "human"}, "answer": {"assistant", "ai"}, "contexts": {"system", "tool"}}  # roles
 MOST_WORDS = 6  # in a column's name
+MARKS = " _-.[]/"  # stand around the number in a column's name, as in docs[0].text
+LAST_NUMBER = re.compile(r"[0-9]+(?=[^0-9]*$)")
 LOOKED_AT = 100  # rows from whose values a suggestion is derived
 
 
@@ -50,32 +53,41 @@ class Columns:
         return None if value is ABSENT else value
 
 
-def at_path(row: Mapping[str, Any], path: str) -> Any:
+def at_path(value: Any, path: str) -> Any:
     """Return the value of a column, or the value at the end of a path. ABSENT if there is none.
 
     A path is written as `output.text`, `outputs.0.text` or, from the end of a list, `messages.-1.content`. On a list,
-    `docs.body` takes the `body` of each item. `context_*` gives the list of `context_1`, `context_2` and so on. A path
-    also leads into texts that print a list or object.
+    `docs.body` takes the `body` of each item. `context_*` gives the list of `context_1`, `context_2` and so on, also
+    inside an object: `fields.context_*`. A path also leads into texts that print a list or object. Names may have dots.
     """
-    if path in row:
-        return row[path]
-    if path.endswith("*"):
-        return [row[name] for name in numbered(path, row)] or ABSENT
-    value: Any = row
-    names = path.split(".")
-    for at, name in enumerate(names):
-        value = unfolded(value)
-        from_end = name.startswith("-") and _is_number(name[1:])
-        if isinstance(value, list) and not (from_end or _is_number(name)):
-            found = [at_path(item, ".".join(names[at:])) for item in value if isinstance(item, Mapping)]
-            return found if found and ABSENT not in found else ABSENT
-        if isinstance(value, list):
-            value = value[int(name)] if -len(value) <= int(name) < len(value) else ABSENT
-        else:
-            value = value.get(name, ABSENT) if isinstance(value, Mapping) else ABSENT
-        if value is ABSENT:
-            break
-    return value
+    if not path:
+        return value
+    value = unfolded(value)
+    if isinstance(value, Mapping):
+        for name, rest in _beginnings(path):
+            if name in value:
+                found = at_path(value[name], rest)
+            else:
+                found = _all_or_absent([at_path(value[one], rest) for one in numbered(name, value)])
+            if found is not ABSENT:
+                return found
+    if isinstance(value, list):
+        first, _, rest = path.partition(".")
+        if _is_number(first.removeprefix("-")):
+            return at_path(value[int(first)], rest) if -len(value) <= int(first) < len(value) else ABSENT
+        return _all_or_absent([at_path(item, path) for item in value if isinstance(item, Mapping)])
+    return ABSENT
+
+
+def _all_or_absent(found: list[Any]) -> Any:
+    return found if found and ABSENT not in found else ABSENT
+
+
+def _beginnings(path: str) -> Iterator[tuple[str, str]]:
+    """Yield each way to split a path into a name and the rest of the path, the longest name first."""
+    parts = path.split(".")
+    for at in range(len(parts), 0, -1):
+        yield ".".join(parts[:at]), ".".join(parts[at:])
 
 
 def option(field: str, column: str) -> str:
@@ -84,9 +96,12 @@ def option(field: str, column: str) -> str:
 
 
 def numbered(pattern: str, names: Iterable[str]) -> list[str]:
-    """Return the names that a pattern such as `context_*` matches, ordered by their numbers."""
-    stem = pattern.removesuffix("*")
-    numbers = {name: name[len(stem) :] for name in names if name.startswith(stem)}
+    """Return the names that a pattern such as `context_*` or `docs[*].text` matches, ordered by their numbers."""
+    before, star, after = pattern.partition("*")
+    if not star:
+        return []
+    long = (name for name in names if name.startswith(before) and name.endswith(after))
+    numbers = {name: name[len(before) : len(name) - len(after)] for name in long}
     return sorted((name for name, number in numbers.items() if _is_number(number)), key=lambda name: int(numbers[name]))
 
 
@@ -136,7 +151,7 @@ def choose(
             free = {name: count for name, count in there.items() if name not in used}
             if field == "contexts":
                 free |= _patterns(free)
-            found = [name for name in free if field in fields_of(name.rstrip("* _-"))]
+            found = [name for name in free if field in fields_of(_stem(name))]
             if one := _one_of(found, field, free):
                 taken[field] = one
     _check_reference(taken, names, there)
@@ -158,9 +173,10 @@ def choose(
 
 def _roots(path: str, there: Collection[str]) -> list[str]:
     """Return the columns in which a column name, a path or a pattern begins."""
-    if path in there:
-        return [path]
-    return numbered(path, there) if path.endswith("*") else [path.partition(".")[0]]
+    for name, _ in _beginnings(path):
+        if found := [name] if name in there else numbered(name, there):
+            return found
+    return [path.partition(".")[0]]
 
 
 def _patterns(there: Mapping[str, int]) -> dict[str, int]:
@@ -170,9 +186,20 @@ def _patterns(there: Mapping[str, int]) -> dict[str, int]:
     """
     patterns: dict[str, int] = {}
     for name, count in there.items():
-        if (stem := name.rstrip("0123456789")) != name:
-            patterns[f"{stem}*"] = max(count, patterns.get(f"{stem}*", 0))
+        if (pattern := _pattern(name)) != name:
+            patterns[pattern] = max(count, patterns.get(pattern, 0))
     return patterns
+
+
+def _pattern(name: str) -> str:
+    """Return a name with `*` for its last number. A name without a number is returned as it is."""
+    return LAST_NUMBER.sub("*", name)
+
+
+def _stem(name: str) -> str:
+    """Return what a column's name says without its number: `context` for `context_*`, `docs[*]` or `docs.*.text`."""
+    stem, _, inner = name.partition("*")
+    return stem.rstrip(MARKS) if inner.strip(MARKS) in ("", *CHUNK_TEXT) else name
 
 
 def _fits(layout: Layout, there: Collection[str], names: Mapping[str, str]) -> bool:
@@ -194,7 +221,8 @@ def _one_of(found: Sequence[str], field: str, there: Mapping[str, int]) -> str |
     if field in filled and field != "answer":
         return field
     way_out = " or ".join(option(field, name) for name in filled)
-    raise InputError(f"columns {_listed(filled)} could each hold the {FIELDS[field]}: add {way_out}")
+    other = f"; if another holds the {FIELDS['truth']}, also --map truth=COLUMN" if field == "answer" else ""
+    raise InputError(f"columns {_listed(filled)} could each hold the {FIELDS[field]}: add {way_out}{other}")
 
 
 def _check_reference(taken: dict[str, str], names: Mapping[str, str], there: Mapping[str, int]) -> None:
@@ -232,7 +260,7 @@ def _seems(name: str, meant_otherwise: Mapping[str, str], taken: Mapping[str, st
     fields = [field for field in TOLD if field in fields_of(name) or field in _like(name)]
     if not fields:
         return None
-    field = fields[0]
+    field = "truth" if fields[0] in ("answer", "answers") and "truth" not in taken else fields[0]
     return f"if it holds the {FIELDS[field]}, add {option(field, name)}"
 
 
@@ -264,14 +292,20 @@ def _suggested(lacking: Sequence[str], taken: Mapping[str, str], sample: Sequenc
     found: dict[str, str] = {}
     for field in [*lacking, *(field for field in ("contexts", "truth") if field not in (*lacking, *taken))]:
         free = [path for path in paths if path not in found.values()]
+        if field == "contexts":
+            free = list(dict.fromkeys(_with_siblings(path, paths) for path in free))
+        if field not in OBJECTS:
+            free = [path for path in free if not all(map(is_object, paths[path]))]
         ranked = [path for path in free if field in _fields_of_path(path)]
         if field in lacking:  # other fields are suggested only by an exact name
-            ranked += [path for path in free if field in _like(path.rpartition(".")[2])]
-            ranked += [path for path in free if any(plain_name(path).endswith(f"_{name}") for name in NAMES[field])]
+            free = [path for path in free if not _fields_of_path(path)]
+            ranked += [path for path in free if field in _like(_stem(path.rpartition(".")[2]))]
+            ends = {path: plain_name(_stem(path)) for path in free}
+            ranked += [path for path in free if any(ends[path].endswith(f"_{name}") for name in NAMES[field])]
             said = {path: _said_by(path, sample) for path in free}
             in_turn = free if field == "contexts" else reversed(free)  # the last question and answer
             ranked += [path for path in in_turn if said[path] in SPEAKERS[field]]
-            ranked += [path for path in free if said[path] is None and _may_be(field, paths[path])]
+            ranked += [path for path in free if said[path] is None and _may_be(field, paths.get(path, ()))]
             ranked.append("COLUMN")
         if ranked:
             found[field] = ranked[0]
@@ -283,10 +317,20 @@ def _is_text(name: str) -> bool:
     return len(name.split()) > MOST_WORDS or name.endswith((".", "?")) or name.startswith(("<", "-")) or ": " in name
 
 
+def _with_siblings(path: str, paths: Collection[str]) -> str:
+    """Return the pattern that stands for a path and for those that differ from it in their last name's number only.
+
+    A path without such siblings is returned as it is.
+    """
+    outer, dot, last = path.rpartition(".")
+    pattern = f"{outer}{dot}{_pattern(last)}"
+    return pattern if len(numbered(pattern, paths)) > 1 else path
+
+
 def _fields_of_path(path: str) -> list[str]:
     """Return the fields that a path may hold by its last name. All that is inside a ground truth is ground truth."""
     *outer, last = path.split(".")
-    return ["truth"] if any("truth" in fields_of(name) for name in outer) else fields_of(last)
+    return ["truth"] if any("truth" in fields_of(name) for name in outer) else fields_of(_stem(last))
 
 
 def _paths(sample: Sequence[Row]) -> dict[str, list[Any]]:

@@ -37,12 +37,14 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "answer": (
         "answer", "response", "output", "prediction", "actual_output", "generated_answer", "model_answer",
         "model_output", "system_answer", "rag_answer", "predicted_answer", "generated_response", "model_response",
-        "llm_response", "llm_output", "completion", "generation", "generated_text", "pred", "hypothesis", "result",
+        "llm_response", "llm_output", "output_text", "completion", "generation", "generated_text", "pred", "hypothesis",
+        "result",
     ),
     "contexts": (
         "context", "chunk", "document", "doc", "passage", "source_document", "retrieved_context", "retrieval_context",
         "retrieved_document", "retrieved_doc", "retrieved_passage", "retrieved_chunk", "context_list", "contexts_list",
-        "context_text", "ctx", "relevant_context", "source_node", "search_result", "retrieved_text",
+        "context_text", "ctx", "relevant_context", "source_node", "search_result", "retrieved_text", "chunk_text",
+        "passage_text", "document_text",
     ),
     "truth": (
         "truth", "ground_truth", "ground_truth_answer", "gold_answer", "gold", "golden_answer", "gt_answer", "gt",
@@ -81,7 +83,7 @@ SPREADSHEET_ERRORS = frozenset(
     {"#N/A", "#NAME?", "#VALUE!", "#REF!", "#DIV/0!", "#NULL!", "#NUM!", "#SPILL!", "#CALC!"}
 )
 # How pandas, numpy, Python, databases and spreadsheets write a cell or field without a value.
-NOTHING = frozenset({"nan", "NaN", "None", "null", "NULL", "<NA>", "NaT"}) | SPREADSHEET_ERRORS
+NOTHING = frozenset({"nan", "NaN", "None", "null", "NULL", "<NA>", "NaT", r"\N"}) | SPREADSHEET_ERRORS
 # Texts that may mean that nothing is there, in lower case. They are read as they are, with a warning.
 PLACEHOLDERS = frozenset({"n/a", "na", "nan", "none", "null", "nil", "-", "--", "?", "unknown", "tbd"})
 

@@ -21,7 +21,9 @@ from rag_zeval.cases.cells import (
     is_empty_list,
     is_nothing,
     is_object,
+    prints_object,
     unfolded,
+    unquoted,
 )
 from rag_zeval.cases.columns import ABSENT, LOOKED_AT, Columns, at_path, check_names, choose, option
 from rag_zeval.cases.names import FIELDS, PLACEHOLDERS, SPREADSHEET_ERRORS
@@ -45,6 +47,7 @@ class CaseFile:
     left_out: for each skipped row, its place and the reason.
     system: the name that answers without a system got, if there are any.
     repeated: number of cases with the same texts as an earlier one.
+    encoded: the columns in which every text was a JSON string, read without its quotation marks.
     """
 
     name: str
@@ -54,6 +57,7 @@ class CaseFile:
     left_out: tuple[str, ...] = ()
     system: str | None = None
     repeated: int = 0
+    encoded: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[str]:
         """Yield the report on the file: which column holds each field, in how many cases, and what is not used."""
@@ -62,12 +66,14 @@ class CaseFile:
         of = {"contexts" if name == "passage" else name: column for name, column in self.columns.of.items()}
         for name in FIELDS:
             if name in of and name != "run":
-                kind = "columns" if of[name].endswith("*") else "column"
+                kind = "columns" if "*" in of[name] else "column"
                 yield f"  {FIELDS[name]}: {kind} '{of[name]}', in {self._count(name)} of {count}"
         if self.unnamed:
             yield f"  id: missing in {self.unnamed} of {count}, which are paired with other files by their question"
         if self.system is not None:
             yield f"  system: '{self.system}', named after the source"
+        if self.encoded:
+            yield f"  JSON strings, read without their quotation marks: {', '.join(map(repr, self.encoded))}"
         if self.columns.unused:
             yield f"  not used: {', '.join(map(repr, self.columns.unused))}"
         if self.left_out:
@@ -89,10 +95,11 @@ class CaseFile:
         for name, of in texts.items():
             if marks := [text for text in of if text.strip().lower() in PLACEHOLDERS]:
                 yield f"  warning: {FIELDS[name]}: {len(marks)} of {len(of)} say '{marks[0]}', which is read as a text"
-        answers = texts["answer"]
-        if lists := [text for text in answers if not isinstance(unfolded(text), str)]:
-            said = f"{len(lists)} of {len(answers)} print a list or object, which is read as a text"
-            yield f"  warning: answer: {said}: {lists[0]}"
+        for name, of in {"question": [case.question for case in self.cases], **texts}.items():
+            # a chunk may well be JSON
+            if lists := [text for text in of if prints_object(text, or_list=name in ("question", "answer"))]:
+                said = f"{len(lists)} of {len(of)} print a list or object, which is read as a text"
+                yield f"  warning: {FIELDS[name]}: {said}: {lists[0]}"
         if self.repeated:
             yield f"  warning: {self.repeated} cases repeat another's question, answer and contexts; all are judged"
 
@@ -198,6 +205,7 @@ class _Reader:
     unnamed: int = 0
     first: dict[tuple[str, ...], tuple[str, Case]] = field(default_factory=dict)  # by id and systems
     repeated: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    encoded: set[str] = field(default_factory=set)  # columns in which every text is a JSON string
 
     def read(self, skip_bad_rows: bool) -> CaseFile:
         columns, number = self._columns()
@@ -215,12 +223,14 @@ class _Reader:
         by_name = self.system if any(self.system in case.answers for case in cases) else None
         texts = {(case.question, *case.answers.items(), case.contexts) for case in cases}
         repeated = len(cases) - len(texts)
-        return CaseFile(self.name, cases, columns, self.unnamed, tuple(self.bad), by_name, repeated)
+        encoded = tuple(name for name in columns.of.values() if name in self.encoded)
+        return CaseFile(self.name, cases, columns, self.unnamed, tuple(self.bad), by_name, repeated, encoded)
 
     def _columns(self) -> tuple[Columns, int]:
         """Return the chosen columns and the number of rows. Columns that are null in every row count, too."""
         there: Counter[str] = Counter()
         texts: Counter[str] = Counter()
+        quoted: Counter[str] = Counter()
         found: Counter[str] = Counter()
         sample: list[Row] = []
         number = 0
@@ -233,10 +243,12 @@ class _Reader:
             for name, value in row.items():
                 there[name] += not is_nothing(value)
                 texts[name] += not (is_nothing(value) or is_object(value))
+                quoted[name] += unquoted(value) is not value
             for ours, path in self.names.items():
                 found[ours] += at_path(row, path) is not ABSENT
             if len(sample) < LOOKED_AT:
                 sample.append(row)
+        self.encoded = {name for name, count in there.items() if count and quoted[name] == count}
         if not number:
             raise InputError(f"{self.name}: no rows")
         if header is not None and not sample:
@@ -261,8 +273,10 @@ class _Reader:
     def _filled(self) -> Iterator[PlacedRow]:
         """Yield all rows except empty ones, which spreadsheets have."""
         for place, row in self.rows():
-            if isinstance(row, InputError) or not all(map(is_nothing, row.values())):
+            if isinstance(row, InputError):
                 yield place, row
+            elif not all(map(is_nothing, row.values())):
+                yield place, {name: unquoted(value) if name in self.encoded else value for name, value in row.items()}
 
     def _grouped(self, columns: Columns) -> Iterator[PlacedRow]:
         """Yield one row for each answer, with the passages of all its rows.
@@ -334,7 +348,10 @@ class _Reader:
                     f"retrieved passage, add {option('passage', columns.of['contexts'])}"
                 )
         if given is not None and earlier[0] != place and "run" not in columns.of:
-            raise InputError(f"duplicate id '{id_}', also in {earlier[0]}")
+            raise InputError(
+                f"duplicate id '{id_}', also in {earlier[0]}: give each row its own id, or remove column "
+                f"'{columns.of['id']}'"
+            )
         self.repeated[of] += 1
         return id_ if self.repeated[of] == 1 else f"{id_}#{self.repeated[of]}"
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from rag_zeval.cases.names import ENTRIES, fields_of
-from rag_zeval.csv_files import DELIMITERS, csv_rows, delimiter_of
+from rag_zeval.csv_files import DELIMITERS, csv_rows, delimiter_of, is_spaced
 from rag_zeval.errors import InputError, needed
 from rag_zeval.files import (
     MARKS,
@@ -42,6 +42,7 @@ TITLE_ROWS = 20  # a header is looked for in so many rows below the first line
 LONGEST_NAME = 40  # characters of a column's name that may be known
 NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f]")
 FORMATS = "CSV, JSON, Excel, Parquet or Feather"
+NO_TABLE = f"is neither text nor a table that can be read; save it as {FORMATS}"
 FEW_LETTERS = 200  # bytes beyond ASCII; fewer are not enough to detect an encoding
 # Encodings that spreadsheet programs write.
 LEGACY = [
@@ -74,13 +75,16 @@ def read_table(path: Path, encoding: str | None = None) -> Iterator[PlacedRow]:
         raise InputError(f"{path}: is not UTF-8 text{_named_encoding(path, encoding)}")
     try:
         io.TextIOWrapper(io.BytesIO(), encoding)  # rejects what Python calls an encoding, but is none of texts: "hex"
-        start = codecs.getincrementaldecoder(encoding)().decode(head).lstrip()[:1]
+        text = codecs.getincrementaldecoder(encoding)().decode(head)
     except LookupError as error:
         raise InputError(f"--encoding {encoding}: unknown encoding") from error
     except UnicodeError:
-        start = ""  # the reader of the text reports it
+        text = ""  # the reader of the text reports it
     if WEB_PAGE.match(head):
         raise InputError(f"{path}: is a web page, not a table; save the table as {FORMATS}")
+    if "\0" in text.partition("\n")[0]:  # such as a tar archive
+        raise InputError(f"{path}: {NO_TABLE}")
+    start = text.lstrip()[:1]
     name = path.name.lower().removesuffix(".gz")
     if name.endswith((".csv", ".tsv")) or (
         start not in ("{", "[") and not name.endswith((".json", ".jsonl", ".ndjson"))
@@ -158,7 +162,7 @@ def _named_encoding(path: Path, tried: str) -> str:
     elif (best := from_bytes(content, cp_isolation=LEGACY).best()) is not None:
         guesses.append(best.encoding)
     if NO_TEXT.search(content.decode(guesses[-1], errors="replace")):
-        raise InputError(f"{path}: is neither text nor a table that can be read; save it as {FORMATS}")
+        raise InputError(f"{path}: {NO_TABLE}")
     failed = codecs.lookup(tried).name.removesuffix("-sig")
     named = next((one for one in guesses if codecs.lookup(one).name != failed and _decodes(content, one)), None)
     if named is None:
@@ -196,7 +200,8 @@ def _delimited(path: Path, encoding: str, delimiter: str | None) -> Iterator[Pla
             lines = chain([first, second], file)
         if is_markdown:  # in its cells, \| is a bar
             lines = (line.replace(r"\|", BAR) for line in lines)
-        for line, written in csv_rows(path, lines, delimiter, start):
+        spaced = not is_markdown and is_spaced(first, delimiter)
+        for line, written in csv_rows(path, lines, delimiter, start, spaced):
             # Markdown has spaces around a cell, to align it
             cells = [cell.strip().replace(BAR, "|") for cell in written] if is_markdown else written
             if not names:
@@ -204,6 +209,8 @@ def _delimited(path: Path, encoding: str, delimiter: str | None) -> Iterator[Pla
             elif any(cell.strip() for cell in cells) and not (is_markdown and line == start + 1):
                 is_cut = is_markdown and len(cells) != len(names)
                 found = _wrong_number(names, cells) if is_cut else _cells(names, cells, line - start)
+                if isinstance(found, WrongNumber) and not is_cut and len(cells) > len(names):
+                    found = InputError(f"{found}; put a cell that contains {delimiter!r} in quotation marks")
                 yield f"{path}:{line}", found
 
 
@@ -244,8 +251,12 @@ def _cells(names: Sequence[str], cells: Sequence[Any], number: int) -> Row | Inp
     return {name: cell if cell != "" else None for name, cell in row if cell != "" or not name.startswith("(column ")}
 
 
+class WrongNumber(InputError):
+    """Raised for a row with more or fewer cells than the header."""
+
+
 def _wrong_number(names: Sequence[str], cells: Sequence[Any]) -> InputError:
-    return InputError(f"has {len(cells)} cells where the first line has {len(names)} columns")
+    return WrongNumber(f"has {len(cells)} cells where the first line has {len(names)} columns")
 
 
 def _columnar(path: Path, head: bytes) -> Iterator[PlacedRow]:
@@ -281,7 +292,7 @@ def _excel(path: Path) -> Iterator[PlacedRow]:
             raise InputError(
                 f"{path}: is a ZIP file, but no Excel file that can be read; unpack it, or save it as {FORMATS}"
             ) from error
-        sheets = {name: book.get_sheet_by_name(name).to_python(skip_empty_area=False) for name in book.sheet_names}
+        sheets = {name: _unmerged(book.get_sheet_by_name(name)) for name in book.sheet_names}
     filled = {name: rows for name, rows in sheets.items() if sum(map(_is_filled, rows)) > 1}
     if len(filled) > 1:
         raise InputError(
@@ -293,6 +304,15 @@ def _excel(path: Path) -> Iterator[PlacedRow]:
     for at, (number, cells) in enumerate(rows[1:], 1):
         whole = [int(cell) if isinstance(cell, float) and cell.is_integer() else cell for cell in cells]
         yield f"{path}: row {number}", _cells(names, whole, at)
+
+
+def _unmerged(sheet: Any) -> list[list[Any]]:
+    """Return the rows of a sheet. A cell that is merged over several rows has its value in each of them."""
+    rows: list[list[Any]] = sheet.to_python(skip_empty_area=False)
+    for (top, left), (bottom, _) in getattr(sheet, "merged_cell_ranges", None) or ():  # None in other formats
+        for row in rows[top + 1 : bottom + 1] if rows and left < len(rows[0]) else ():
+            row[left] = rows[top][left]
+    return rows
 
 
 def _is_filled(cells: Sequence[Any]) -> bool:
@@ -340,8 +360,9 @@ def _values(path: Path, text: str) -> list[Any]:
 def rows_of(content: Any, source: object) -> Sequence[Any]:
     """Return the rows in a JSON value: a list of objects, or one of the arrangements in which tools write rows.
 
-    The arrangements are an object with the rows under one of `names.ENTRIES`, columns (`{"question": [...]}`), pandas'
-    `columns`, `index`, `split` and `table`, and a single object that is itself a row.
+    The arrangements are an object with the rows under one of `names.ENTRIES`, or under any name if each row names a
+    question and an answer; rows by their id; columns (`{"question": [...]}`); pandas' `columns`, `index`, `split` and
+    `table`; and a single object that is itself a row.
     Raises InputError naming `source` for rows without column names, if two lists could hold the rows, and if the value
     is neither a list nor an object.
     """
@@ -357,6 +378,8 @@ def rows_of(content: Any, source: object) -> Sequence[Any]:
     if isinstance(columns, list) and isinstance(data, list) and all(isinstance(row, list) for row in data):
         return [dict(zip(unique_names(columns), row, strict=False)) for row in data]  # pandas: split
     held = [key for key in ENTRIES if isinstance(content.get(key), (list, Mapping)) and _holds_rows(content[key])]
+    if not held and not {"question", "answer"} & _named(key for key in content if not _are_rows(content[key])):
+        held = [key for key in content if _are_rows(content[key])]
     if len(held) > 1:
         raise InputError(
             f"{source}: could hold its rows in {' or '.join(map(repr, held))}; save the right one as its own file"
@@ -371,7 +394,20 @@ def rows_of(content: Any, source: object) -> Sequence[Any]:
             return [{name: column[key] for name, column in content.items()} for key in values[0]]
         if all(key.isdigit() for key in content):  # pandas: index
             return values
+        if _are_rows(values):
+            return [row if "id" in _named(row) else {"id": key, **row} for key, row in content.items()]
     return [content]
+
+
+def _are_rows(value: Any) -> bool:
+    """Whether a value is a list of objects that each name a question and an answer."""
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(item, Mapping) and _named(item) >= {"question", "answer"} for item in value)
+
+
+def _named(names: Iterable[str]) -> set[str]:
+    return {field for name in names for field in fields_of(name)}
 
 
 def _holds_rows(value: Any) -> bool:

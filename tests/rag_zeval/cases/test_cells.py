@@ -72,7 +72,7 @@ def test_other_text_is_one_chunk(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [None, "", " \n", "nan", "None", "\u200b", [], [""], [None], "[nan]", "[None]", [float("nan")]]
+    "value", [None, "", " \n", "nan", "None", r"\N", "\u200b", [], [""], [None], "[nan]", "[None]", [float("nan")]]
 )
 def test_what_says_nothing_is_nothing(value: Any) -> None:
     assert as_chunks(value) == ((), ()) and as_texts(value) == () and as_truth(value) is None
@@ -96,6 +96,7 @@ def test_numbers_and_ids_are_texts() -> None:
     assert [as_id(value) for value in (7.0, 7, "007", "7.0")] == ["7", "7", "007", "7.0"]
     assert as_ids("['a' 'b']") == ("a", "b") and as_ids("[1, 2]") == ("1", "2") and as_ids("d1") == ("d1",)
     assert as_truth(date(1967, 1, 1)) == "1967-01-01" and as_chunks(Decimal("1.5")) == (("1.5",), ())
+    assert as_truth(b"Z\xc3\xbcrich") == "Z\u00fcrich" and as_chunks(b"['a', 'b']")[0] == ("a", "b")
     assert as_truth(1967) == "1967" and as_ids(7.0) == ("7",) and as_chunks(7) == (("7",), ())
 
 
@@ -107,7 +108,8 @@ RUN = ["[__import__('os').abort()]", "[f'{exit()}']", "array(open('/etc/passwd')
     [
         *((as_ids, value, "may hold several ids") for value in ("d1|d2", "d1, d2", "[1 2 3]")),
         (as_chunks, [["a", "b"]], "must be a text, found a list"),
-        (as_chunks, [{"title": "x"}], "must have its text in one of text, page_content"),
+        (as_text, b"\xff", "must be a text, found bytes"),
+        (as_chunks, [{"d.title": "x", "d.body": "y"}], "one of text, page_content.*; found only d.title, d.body"),
         (as_chunks, [{"text": "x", "content": "y"}], "found text and content"),
         (as_chunks, "['a' 'b', 'c']", "looks like a list"),
         *((as_chunks, f"['a', {sign}0x{'f' * 5000}]", "looks like a list") for sign in ("", "-")),

@@ -68,7 +68,11 @@ def test_the_example_of_every_layout_is_read(layout: Layout) -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        (("question", "answer", "response", "contexts"), "'answer', 'response' could each hold the answer"),
+        (
+            ("question", "answer", "response", "contexts"),
+            "'answer', 'response' could each hold the answer: add --map answer=answer or --map answer=response; "
+            "if another holds the ground truth, also --map truth=COLUMN",
+        ),
         (
             ("question", "answer", "chunks", "documents"),
             "could each hold the retrieved contexts: add --map contexts=chunks or --map contexts=documents",
@@ -138,7 +142,7 @@ def test_ids_are_no_texts() -> None:
 def test_no_gold_passages_and_no_other_speaker_are_suggested_as_the_answer() -> None:
     system = {"input": [{"role": "system", "content": "Be good."}, {"role": "user", "content": "q?"}], "ideal": "t"}
     for row in ({"user_input": "q?", "reference_contexts": "['It is a text.']", "reference": "t"}, system):
-        with pytest.raises(InputError, match=r"Add --map answer=COLUMN$"):
+        with pytest.raises(InputError, match=r"--map answer=COLUMN$"):
             read_cases([row])
 
 
@@ -158,7 +162,8 @@ def test_the_users_word_comes_first() -> None:
     columns = chosen("question", "answers", "ctxs", "output", "answer", names={"answer": "output"})
     assert (columns.of["answer"], columns.of["truth"]) == ("output", "answers")
     columns = chosen("question", "answers", "contexts", "output", names={"answer": "output"})
-    assert columns.of["answer"] == "output" and "answers" not in columns.of and "answers" in columns.overlooked
+    assert columns.of["answer"] == "output" and "answers" not in columns.of
+    assert columns.overlooked["answers"] == "if it holds the ground truth, add --map truth=answers"
     columns = chosen("user_input", "response", "reference", "retrieved_contexts", names={"reference": "reference"})
     assert (columns.of["reference"], columns.of["question"]) == (
         "reference",
@@ -185,6 +190,16 @@ NESTED = {
             "--map answer=answer.content",
         ),
         ({"question": "q?", "llama answer": "nine", "contexts": "c"}, "--map 'answer=llama answer'"),
+        ({**BASE, "question": json.dumps([{"role": "user", "content": "q?"}])}, "--map question=question.-1.content"),
+        (
+            {"item": {"question": "q?", "ground_truth": "It is."}, "sample": {"said": "So it is."}, "contexts": "c"},
+            "--map question=item.question --map answer=sample.said --map truth=item.ground_truth",
+        ),
+        (
+            {"fields": {"query": "q?", "response": "a", "document_1": "c", "document_2": "d"}},
+            "--map 'contexts=fields.document_*'",
+        ),
+        ({"Frage": "q?", "answer": "a", "Kontext 1": "c", "Kontext 2": "d"}, "--map 'contexts=Kontext *'"),
         (
             {"messages": [{"role": role, "content": f"{role}?"} for role in ("system", "user", "assistant")]},
             "--map question=messages.-2.content --map answer=messages.-1.content --map contexts=messages.0.content",
@@ -225,6 +240,28 @@ def test_paths_go_into_objects_lists_and_printed_ones(printed: Callable[[Any], s
     names = {"question": "run.in.q", "answer": "run.out.0.text", "contexts": "docs.body"}
     (case,) = read_cases([row], names).cases
     assert (case.question, case.answers, case.contexts) == ("q?", {"answer": "a"}, ("x", "y"))
+
+
+def test_names_on_a_path_may_have_dots_and_numbers() -> None:
+    row = {
+        **BASE,
+        "span.retrieval": [{"doc.text": "x"}, {"doc.text": "y"}],
+        "hits": {"2": {"b": "two"}, "1": {"b": "one"}},
+    }
+    for path, found in {"span.retrieval.doc.text": ("x", "y"), "hits.*.b": ("one", "two")}.items():
+        read = read_cases([row], {"contexts": path})
+        assert read.cases[0].contexts == found and path.partition(".")[0] not in read.columns.unused
+    with pytest.raises(InputError, match=r"no row has 'hits\.\*\.c'"):
+        read_cases([row], {"contexts": "hits.*.c"})
+
+
+@pytest.mark.parametrize(
+    "name", ["contexts.{}", "contexts/{}", "contexts[{}]", "docs.{}.text", "docs[{}].page_content"]
+)
+def test_lists_that_were_flattened_into_columns_are_contexts(name: str) -> None:
+    row = {"question": "q?", "answer": "a", **{name.format(at): str(at) for at in (10, 0, 2)}, "docs.0.score": 0.5}
+    read = read_cases([row])
+    assert read.cases[0].contexts == ("0", "2", "10") and read.columns.unused == ("docs.0.score",)
 
 
 def test_a_number_in_a_name_may_be_too_long_to_be_one() -> None:

@@ -52,7 +52,7 @@ def test_ids_are_what_their_owner_wrote() -> None:
         "8",
         "True",
     ]
-    with pytest.raises(InputError, match=r"row 2: duplicate id '7', also in row 1"):
+    with pytest.raises(InputError, match=r"row 2: duplicate id '7', also in row 1: give .* or remove column 'id'$"):
         ids([{**ROWS[0], "id": 7}, {**ROWS[1], "id": "7"}])
 
 
@@ -93,12 +93,27 @@ def test_contexts_that_seem_to_be_ids_or_links_are_told(contexts: list[str], war
         ({"answer": "{'text': 'Rome'}"}, "answer: 1 of 2 print a list or object, which is read as a text: {'text':"),
         ({"question": "other?"}, "1 cases repeat another's question, answer and contexts; all are judged"),
         ({"answer": "[1] says: Rome"}, None),
+        ({"question": "['Where?']"}, "question: 1 of 2 print a list or object, which is read as a text: ['Where?']"),
+        ({"answer": "content='Rome' additional_kwargs={}"}, "answer: 1 of 2 print a list or object"),
+        ({"answer": "AIMessage(content='Rome')"}, "answer: 1 of 2 print a list or object"),
+        ({"contexts": "<generator object g at 0x7f>"}, "retrieved contexts: 1 of 2 print a list or object"),
+        ({"contexts": "dict_values(['Rome'])"}, "retrieved contexts: 1 of 2 print a list or object"),
+        ({"contexts": ['{"city": "Rome"}']}, None),
     ],
 )
 def test_texts_that_may_mean_something_else_are_told(cells: dict[str, Any], warning: str | None) -> None:
     other = {"question": "other?", "answer": "Rome", "contexts": ["c"], "truth": "t"}
     read = str(read_cases([other, {**other, "question": "q?", **cells}]))
     assert f"warning: {warning}" in read if warning else "warning" not in read
+
+
+def test_a_column_of_json_strings_is_read_without_their_quotation_marks() -> None:
+    rows = [{**row, "answer": f'"{row["answer"]}\\nSo \\"said\\" he."'} for row in ROWS]
+    read = read_cases(rows)
+    assert [case.answers["answer"] for case in read.cases] == [f'{row["answer"]}\nSo "said" he.' for row in ROWS]
+    assert "  JSON strings, read without their quotation marks: 'answer'" in str(read)
+    (quoted, _) = read_cases([rows[0], ROWS[1]]).cases  # one text of many in quotation marks is as its owner wrote it
+    assert quoted.answers["answer"] == rows[0]["answer"]
 
 
 def test_a_cell_in_which_a_formula_failed_holds_no_text() -> None:

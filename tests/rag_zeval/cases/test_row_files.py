@@ -77,6 +77,8 @@ FILES: dict[str, tuple[str, Callable[[], bytes]]] = {
     "table": ("a.json", lambda: json_of({"schema": {"fields": [{"name": "question"}]}, "data": ROWS})),
     "nested results": ("a.json", lambda: json_of({"version": 1, "results": {"results": ROWS}})),
     **{name: ("a.json", lambda name=name: json_of({name: ROWS})) for name in ("data", "rows", "samples", "test_cases")},
+    "rows under any name": ("a.json", lambda: json_of({"meta": {"model": "m"}, "pairs": ROWS, "tags": ["a"]})),
+    "a space after each delimiter": ("a.csv", lambda: as_text(",").replace(b'","', b'", "')),
 }
 
 
@@ -148,6 +150,31 @@ def test_arrow_and_excel_files_hold_the_same_rows(tmp_path: Path) -> None:
     book.save(tmp_path / "b.xlsx")
     with pytest.raises(InputError, match="has 2 sheets with rows: Sheet, empty"):
         rows(tmp_path / "b.xlsx")
+
+
+def test_a_cell_that_is_merged_over_several_rows_holds_for_each(tmp_path: Path) -> None:
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    for line in HEAD[:3], ("q1?", "a", "one"), (None, None, "two"), ("q2?", "a", "three"):
+        book.active.append(line)
+    for cells in ("A2:A3", "B2:B3", "H2:H3"):  # the last are empty, beside the table
+        book.active.merge_cells(cells)
+    book.save(tmp_path / "a.xlsx")
+    found = [tuple(row.values()) for row in rows(tmp_path / "a.xlsx")]
+    assert found == [("q1?", "a", "one"), ("q1?", "a", "two"), ("q2?", "a", "three")]
+
+
+def test_rows_by_their_ids_keep_them(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(json_of({"q-7": ROWS[0], "q-8": {"query_id": "8", **ROWS[1]}}))
+    assert rows(tmp_path / "a.json") == [{"id": "q-7", **ROWS[0]}, {"query_id": "8", **ROWS[1]}]
+    for content in ({"old": ROWS, "new": ROWS}, {"old": ROWS, "new": ROWS[:1]}):
+        (tmp_path / "a.json").write_bytes(json_of(content))
+        with pytest.raises(InputError, match="could hold its rows in 'old' or 'new'; save the right one as its own"):
+            rows(tmp_path / "a.json")
+    case = {"input": {"q": "Why?"}, "output": {"a": "So."}, "history": ROWS}
+    (tmp_path / "a.json").write_bytes(json_of(case))
+    assert rows(tmp_path / "a.json") == [case]
 
 
 def test_an_encoding_is_named_and_can_be_given(tmp_path: Path) -> None:
@@ -226,6 +253,13 @@ def test_rows_stand_where_they_begin(tmp_path: Path) -> None:
         ("a.json", b"7", "a.json: must hold a JSON list or object, found int"),
         ("a.json", b'[{"a": 1, "a": 2}]', "an object has two fields named 'a'"),
         ("a.json", b'[{"a": 1},\n {"a" 2}]', "a.json:2: not valid JSON: Expecting ':' delimiter at column 7"),
+        (
+            "a.json",
+            b'[{"a": 1},\n]',
+            "a.json:2: not valid JSON: Expecting value at column 1: remove the comma before it",
+        ),
+        ("a.json", b"[ // all\n]", "column 3: JSON has no comments, so remove this one"),
+        ("a.tar.gz", gzip.compress(b"a.csv\0" + bytes(99) + b"\nquestion,answer\n"), "a.tar.gz: is neither text nor"),
         ("a.json", b'{"rows": [{"a": 1}], "data": [{"a": 1}]}', "could hold its rows in 'data' or 'rows'"),
         ("a.json", b"[" * 100_000, "a.json: not valid JSON"),
         ("a.json", b'[{"a": ' + b"9" * 5000 + b"}]", "a number has more than 300 digits"),
@@ -253,7 +287,11 @@ def test_bad_files_are_named(tmp_path: Path, name: str, content: bytes | None, m
     ("name", "content", "reason"),
     [
         ("a.csv", b"question,answer\nq\nq,a\n", "has 1 cells where the first line has 2 columns"),
-        ("a.csv", b"question,answer\nq,a,b\nq,a\n", "has 3 cells where the first line has 2 columns"),
+        (
+            "a.csv",
+            b"question,answer\nq,a,b\nq,a\n",
+            "has 3 cells where the first line has 2 columns; put a cell that contains ',' in quotation marks",
+        ),
         ("a.jsonl", b'{"question" "q"}\n{"question": "q", "answer": "a"}\n', "not valid JSON: Expecting ':' delimiter"),
         ("a.jsonl", b'{"question": "q", "answer": "a"}\n[1]\n', "expected a JSON object, found list"),
         ("a.json", b'[{"question": "q", "answer": "a"}, 1]', "expected a JSON object, found int"),
