@@ -257,10 +257,12 @@ def _seems(name: str, meant_otherwise: Mapping[str, str], taken: Mapping[str, st
     """Return in words what an unused column seems to hold, or None if its name does not tell."""
     if name in meant_otherwise:
         return f"it is {meant_otherwise[name]}"
-    fields = [field for field in TOLD if field in fields_of(name) or field in _like(name)]
+    ends_so = plain_name(name).endswith(("_answer", "_response"))  # of a system, such as gpt4_answer
+    named = fields_of(name) or (["answer"] if ends_so else _like(name))
+    fields = [field for field in TOLD if field in named]
     if not fields:
         return None
-    field = "truth" if fields[0] in ("answer", "answers") and "truth" not in taken else fields[0]
+    field = "truth" if plain_name(name) == "answer" and "truth" not in taken else fields[0]
     return f"if it holds the {FIELDS[field]}, add {option(field, name)}"
 
 

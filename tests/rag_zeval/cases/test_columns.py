@@ -118,6 +118,14 @@ def test_our_own_name_is_taken_before_others_which_are_told() -> None:
     assert columns.overlooked["documents"] == "if it holds the retrieved contexts, add --map contexts=documents"
 
 
+def test_answers_that_may_be_meant_instead_are_told() -> None:
+    columns = chosen(
+        "question", "contexts", "answer", "gpt4_answer", "Bot Response", "answer_relevancy", "response_time"
+    )
+    assert columns.of["answer"] == "answer" and list(columns.overlooked) == ["gpt4_answer", "Bot Response"]
+    assert columns.overlooked["gpt4_answer"] == "if it holds the answer, add --map answer=gpt4_answer"
+
+
 def test_a_column_without_values_gives_way() -> None:
     assert choose({"question": 1, "answer": 1, "contexts": 0, "chunks": 1}, (), {}, []).of["contexts"] == "chunks"
 
