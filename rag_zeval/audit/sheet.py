@@ -307,6 +307,8 @@ def write_sheet(
 def read_plan(sheet: Path) -> SheetPlan:
     """Read the plan of a sheet. Raises InputError naming file and field, and if the plan is missing."""
     path = plan_path(sheet)
+    if not sheet.exists():
+        raise InputError(f"{sheet}: is missing: `rag-zeval sample` writes it")
     if not path.exists():
         raise InputError(
             f"{path}: is missing: `rag-zeval sample` writes it beside the sheet. If you copy the sheet, copy it too, "

@@ -185,6 +185,7 @@ def test_what_cannot_be_compared_is_refused(write_results: Any, fill: Any, run: 
         refused(f"{option} is nan", sheet, results, option, "nan")
     (tmp_path / "copy.csv").write_bytes(sheet.read_bytes())
     refused("copy.csv.json: is missing", "copy.csv", results)
+    refused("error: none.csv: is missing: `rag-zeval sample` writes it", "none.csv", results)
     fill(sheet, results, lambda score: "yes")
     results.write_text(results.read_text().replace("Claim 1", "A claim 1"))
     refused("name the file that the sheet was drawn from", sheet, results)
