@@ -29,12 +29,12 @@ TUPLES = re.compile(r"""\(\s*["']""")  # an ordinary text may begin like this, t
 OBJECTS = re.compile(r"\s*(?:\[\s*)?\{")  # the beginning of a printed object, or of a list of them
 # What Python prints for an object. An ordinary text does not look like this.
 PRINTED = re.compile(
-    r"""\A<[\w.]+\ .*\bat\ 0x[0-9a-fA-F]+>\Z         # <generator object f at 0x7f>
-    | \A\w+=(["']).*\1\ \w+=                       # content='It is.' response_metadata={}
-    | \A(?:[A-Z]\w*|deque|dict_\w+)\((?:\w+=|\[).*\)\Z  # AIMessage(content='It is.'), dict_values(['It is.'])
-    | \ndtype:\ \w+\Z                               # a pandas Series""",
+    r"""<[\w.]+\ .*\bat\ 0x[0-9a-fA-F]+>\Z         # <generator object f at 0x7f>
+    | \w+=(["']).*\1\ \w+=                       # content='It is.' response_metadata={}
+    | (?:[A-Z]\w*|deque|dict_\w+)\((?:\w+=|\[).*\)\Z  # AIMessage(content='It is.'), dict_values(['It is.'])""",
     re.DOTALL | re.VERBOSE,
 )
+SERIES = re.compile(r"\ndtype: \w+\Z")  # the end of a printed pandas Series
 SKIPPED = (tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 VALUES = (tokenize.STRING, tokenize.NUMBER)
 SINGLE = (str, Mapping, int, float, Decimal, date, time, timedelta)  # what is no list
@@ -68,7 +68,9 @@ def is_object(value: Any) -> bool:
 
 def prints_object(text: str, or_list: bool) -> bool:
     """Whether a text is what Python prints for an object; with `or_list`, also whether it prints a list."""
-    return bool(PRINTED.search(text)) or (or_list and not isinstance(unfolded(text), str))
+    if PRINTED.match(text) or SERIES.search(text, max(0, len(text) - MOST_SHOWN)):
+        return True
+    return or_list and not isinstance(unfolded(text), str)
 
 
 def unquoted(value: Any) -> Any:

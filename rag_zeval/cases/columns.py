@@ -302,8 +302,8 @@ def _suggested(lacking: Sequence[str], taken: Mapping[str, str], sample: Sequenc
         if field in lacking:  # other fields are suggested only by an exact name
             free = [path for path in free if not _fields_of_path(path)]
             ranked += [path for path in free if field in _like(_stem(path.rpartition(".")[2]))]
-            ends = {path: plain_name(_stem(path)) for path in free}
-            ranked += [path for path in free if any(ends[path].endswith(f"_{name}") for name in NAMES[field])]
+            ends = tuple(f"_{name}" for name in NAMES[field])
+            ranked += [path for path in free if any(plain_name(one).endswith(ends) for one in (path, _stem(path)))]
             said = {path: _said_by(path, sample) for path in free}
             in_turn = free if field == "contexts" else reversed(free)  # the last question and answer
             ranked += [path for path in in_turn if said[path] in SPEAKERS[field]]

@@ -276,7 +276,9 @@ class _Reader:
             if isinstance(row, InputError):
                 yield place, row
             elif not all(map(is_nothing, row.values())):
-                yield place, {name: unquoted(value) if name in self.encoded else value for name, value in row.items()}
+                for name in self.encoded:
+                    row[name] = unquoted(row.get(name))
+                yield place, row
 
     def _grouped(self, columns: Columns) -> Iterator[PlacedRow]:
         """Yield one row for each answer, with the passages of all its rows.

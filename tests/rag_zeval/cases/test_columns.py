@@ -207,6 +207,7 @@ NESTED = {
             {"fields": {"query": "q?", "response": "a", "document_1": "c", "document_2": "d"}},
             "--map 'contexts=fields.document_*'",
         ),
+        ({"question": "q?", "answer": "a", "top1_chunk": "c", "top2_chunk": "d"}, "--map 'contexts=top*_chunk'"),
         ({"Frage": "q?", "answer": "a", "Kontext 1": "c", "Kontext 2": "d"}, "--map 'contexts=Kontext *'"),
         (
             {"messages": [{"role": role, "content": f"{role}?"} for role in ("system", "user", "assistant")]},
