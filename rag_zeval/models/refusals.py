@@ -21,14 +21,20 @@ NAMED = {
     **{name: re.compile(rf"\b{name}\b") for name in (*TOKEN_LIMITS, "top_p", "seed", "temperature")},
 }
 _COUNT = r"(\d{1,3}(?:,\d{3}){1,2}(?!\d)|\d{1,9})"  # such as 8192 or 8,192
-# Messages of OpenAI, OpenRouter, vLLM and SGLang (window, prompt), and of OpenAI, Groq, DeepSeek and Anthropic (longest
-# reply).
-WINDOW = re.compile(rf"context length (?:is |of |\()(?:only )?{_COUNT}|max_model_len=\D{{0,20}}{_COUNT}")
+# Messages of OpenAI, OpenRouter, vLLM, SGLang, Hugging Face's TGI and Together (window, prompt), and of OpenAI, Groq,
+# DeepSeek, Anthropic, Cohere, Bedrock and Fireworks (longest reply).
+WINDOW = re.compile(
+    rf"context length (?:is |of |\()(?:only )?{_COUNT}|max_model_len=\D{{0,20}}{_COUNT}"
+    rf"|tokens \+ `max_new_tokens` must be <= {_COUNT}"
+)
 PROMPT = re.compile(
-    rf"{_COUNT} (?:in the messages|in your prompt|of text input|input tokens|tokens from the input)"
+    rf"{_COUNT} (?:in the messages|in your prompt|of text input|input tokens|tokens from the input|`inputs` tokens)"
     rf"|resulted in {_COUNT} tokens|input \({_COUNT} tokens"
 )
-LONGEST = re.compile(rf"(?:at most|<=|less than or equal to|\[1,|tokens: \d{{1,9}} >) ?`?{_COUNT}")
+LONGEST = re.compile(
+    rf"(?:at most|<=|less than or equal to|\[1,|tokens(?:: \d{{1,9}})? >|exceeds? the model limit of) ?`?{_COUNT}"
+)
+REPLY_LENGTH = re.compile(r"(?i)max_new_tokens|\bmax(?:imum)? tokens\b")  # how others call a limit of tokens
 
 
 class Refusals:
@@ -71,11 +77,14 @@ class Refusals:
         if limit is not None and (window := _number(WINDOW, said)) is not None:
             lower = self._lower_limit(asked["max_tokens"], limit, window, _number(PROMPT, said))
             return None if lower is None else self._with_limit(asked, lower)
+        longest = _number(LONGEST, said)
         named = [name for name in NAMED if name in sent and NAMED[name].search(said)]
+        if not named and longest is not None and REPLY_LENGTH.search(said):
+            named = [name for name in TOKEN_LIMITS if name in sent and 1 <= longest < sent[name]]
         if not named:
             return None
         name = parameter if parameter in named else named[0]
-        if name in TOKEN_LIMITS and (longest := _number(LONGEST, said)) is not None and 1 <= longest < sent[name]:
+        if name in TOKEN_LIMITS and longest is not None and 1 <= longest < sent[name]:
             if self._longest is None:
                 self._tell(f"replies are limited to {longest:,} tokens, but {asked['max_tokens']:,} were requested")
             self._longest = min(longest, self._longest or longest)

@@ -244,6 +244,20 @@ LIST: Body = {"type": "json_schema", "json_schema": {"name": "reply", "schema": 
             {"error": {"message": "`temperature` and `top_p` cannot both be specified for this model."}},
             {"top_p": None},
         ),
+        # longest replies: Cohere's; Bedrock's through LiteLLM; Fireworks', which would have to stream; TGI's
+        (
+            error("too many tokens: max tokens must be less than or equal to 4096, the maximum output for this model - "
+                  "received 8192.", None, None),
+            {"max_tokens": 4096},
+        ),
+        (
+            error('litellm.BadRequestError: BedrockException - {"message":"The maximum tokens you requested exceeds '
+                  'the model limit of 4096. Try again with a maximum tokens value that is lower."}', None, "400"),
+            {"max_tokens": 4096},
+        ),
+        (error("Requests with max_tokens > 4096 must have stream=true", "max_tokens", None), {"max_tokens": 4096}),
+        ({"error": "Input validation error: `max_new_tokens` must be <= 2048. Given: 8192"}, {"max_tokens": 2048}),
+        (error("The maximum tokens of a prompt are 4096", None, None), None),
         # Mistral's; Gemini's list; DeepSeek's; Groq's; Anthropic's; a gateway's; Moonshot's; LM Studio's: a text
         (
             {"object": "error", "message": {"detail": [{"type": "extra_forbidden", "loc": ["body", "seed"]}]}},
@@ -260,7 +274,12 @@ LIST: Body = {"type": "json_schema", "json_schema": {"name": "reply", "schema": 
         (error("invalid temperature: only 1 is allowed for this model", None, ""), {"temperature": None}),
         (error("This model does not support response format `json_schema`", None, None), {"response_format": dict}),
         ({"error": "'response_format.type' must be 'text'"}, {"response_format": dict}),
-        # windows: OpenAI's, OpenRouter's, vLLM's of three versions, SGLang's
+        # windows: OpenAI's, OpenRouter's, vLLM's of three versions, SGLang's, TGI's and Together's
+        (
+            error("Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8192. Given: 3000 `inputs` "
+                  "tokens and 8192 `max_new_tokens`", None, None),
+            {"max_tokens": 5192},
+        ),
         (
             error("This model's maximum context length is 4097 tokens. However, you requested 9092 tokens (900 in the "
                   "messages, 8192 in the completion).", "messages", "context_length_exceeded"),
