@@ -106,7 +106,8 @@ class ReplyCache:
             if under_way.cancelled():
                 continue
             shared = under_way.result()
-            return dataclasses.replace(shared, calls=0, retries=0, seconds=0.0, cached=shared.status == "ok")
+            free: dict[str, Any] = {"calls": 0, "retries": 0, "seconds": 0.0, "paid_tokens": None, "bounded": 0}
+            return dataclasses.replace(shared, **free, cached=shared.status == "ok")
 
         async def ask_and_store() -> Reply:
             reply = await ask()

@@ -23,6 +23,7 @@ from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.cache import CachedBackend, ReplyCache, reply_key
 from rag_zeval.models.language_model import Reply, Request, Sampling
 from rag_zeval.models.openai_api import OpenAIBackend
+from rag_zeval.scorers.score import costs
 
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 messages = st.lists(st.fixed_dictionaries({"role": st.sampled_from(["user", "system"]), "content": texts}), max_size=3)
@@ -130,13 +131,15 @@ def test_a_failure_that_others_waited_for_is_theirs_and_not_from_the_cache(tmp_p
             await asyncio.sleep(0.01)
             return await super().complete(request)
 
-    model = Slow(lambda _: Reply(None, "failed: HTTP 500", calls=2))
+    model = Slow(lambda _: Reply(None, "failed: HTTP 500", calls=2, paid_tokens=(9, 9), bounded=2))
     cached = CachedBackend(model, ReplyCache(tmp_path / "replies.sqlite"))
     found = dict(as_finished(cached.complete, [ask("a"), ask("a")], 2))
     assert [(found[i].calls, found[i].cached, found[i].status) for i in (0, 1)] == [
         (2, False, "failed: HTTP 500"),
         (0, False, "failed: HTTP 500"),
     ]
+    spent = costs([*found.values()])
+    assert (spent["paid_tokens"], spent["bounded"]) == ((9, 9), 2)  # each is paid for once
 
 
 def test_a_call_that_is_cancelled_takes_no_reply_from_the_others(tmp_path: Path) -> None:
