@@ -25,7 +25,7 @@ from rag_zeval.judge.words import words
 from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.embeddings import Embedder, Vector
 from rag_zeval.models.language_model import Backend, Sampling
-from rag_zeval.models.precision import of_precision
+from rag_zeval.models.precision import difference
 from rag_zeval.replies.reading import READER
 from rag_zeval.replies.values import a_list, a_text, yes_or_no
 from rag_zeval.rows import RowWriter
@@ -227,7 +227,8 @@ class QuestionWriter:
                 now = self._made_by(row["slice_tag"])
                 del now["model"]  # only a name; `identity` says which model it is
                 if differing := first_difference({name: row.get(name) for name in now}, now):
-                    other = f"with a different {differing}{of_precision(row.get('identity'), now['identity'])}"
+                    where = difference(row.get("identity"), now["identity"]) if differing == "identity" else ""
+                    other = f"with a different {differing}{where}"
                     other = "from other documents" if differing == "input_sha256" else other
                     raise InputError(f"row {row['id']!r} was made {other}; choose another --out")
 

@@ -16,7 +16,7 @@ from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import NOUNS
 from rag_zeval.models.cache import ReplyCache
 from rag_zeval.models.nli import Checker, open_checker
-from rag_zeval.models.precision import of_precision
+from rag_zeval.models.precision import difference
 from rag_zeval.progress import Progress
 from rag_zeval.results import SHOWN, SPENT, ResultRows, check_costs, check_result, input_sha256
 from rag_zeval.rows import RowWriter
@@ -249,8 +249,8 @@ def _check_made_by(row: Row, metric: Metric, example: Example) -> None:
         now["identity"] = row["identity"]
     now.pop("model")  # only a name; `identity` says which model it is
     if differing := first_difference({name: row.get(name) for name in now}, now):
-        hint = of_precision(row.get("identity"), now["identity"])
-        raise InputError(f"row {row['id']!r} was made with a different {differing}{hint}")
+        where = difference(row.get("identity"), now["identity"]) if differing == "identity" else ""
+        raise InputError(f"row {row['id']!r} was made with a different {differing}{where}")
 
 
 def _checked_again(metric: Metric, rows: Mapping[str, Row]) -> list[str]:
@@ -262,8 +262,8 @@ def _checked_again(metric: Metric, rows: Mapping[str, Row]) -> list[str]:
 def _check_checker(row: Row, checker: Checker) -> None:
     before = str(row.get("identity")).partition(" claims ")[0]
     if before != checker.identity:
-        hint = of_precision(before, checker.identity)
-        raise InputError(f"row {row['id']!r} was made with a different claim checker{hint}")
+        where = difference(before, checker.identity)
+        raise InputError(f"row {row['id']!r} was made with a different claim checker{where}")
 
 
 def _of_claims(

@@ -3,11 +3,13 @@
 import sys
 import time
 from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from rag_zeval.errors import needed
 from rag_zeval.files import read_json
+from rag_zeval.text import one_line
 
 DTYPES = ("float32", "bfloat16")
 FASTER = 1.2  # least speedup for bfloat16: less is not worth the rounding, and noise would decide
@@ -99,14 +101,21 @@ def in_identity(model: Any) -> str:
     return "" if name == "float32" else f" {name}"
 
 
-def of_precision(before: Any, now: Any) -> str:
-    """Return how to resume, if two identities of replies differ only in the dtype; else "".
+def difference(before: Any, now: Any) -> str:
+    """Return in brackets where two identities of replies begin to differ, or how to resume if only the dtype differs.
 
-    >>> of_precision("weights 1a prompt", "weights 1a bfloat16 prompt")
+    Empty if they are equal, or if the first one is missing.
+
+    >>> difference("http://old/v1 judge", "http://new/v1 judge")
+    " ('http://old/v1' before, 'http://new/v1' now)"
+    >>> difference("weights 1a prompt", "weights 1a bfloat16 prompt")
     ' (it was computed in float32: to resume, name the model as FOLDER@float32)'
     """
-    mark = f" {DTYPES[1]}"
-    if before == now or str(before).replace(mark, "") != str(now).replace(mark, ""):
+    if before is None or before == now:
         return ""
+    mark = f" {DTYPES[1]}"
+    if str(before).replace(mark, "") != str(now).replace(mark, ""):
+        words = zip_longest(one_line(str(before)).split(), one_line(str(now)).split(), fillvalue="")
+        return next((f" ('{old}' before, '{new}' now)" for old, new in words if old != new), "")
     dtype = DTYPES[1] if mark in str(before) else DTYPES[0]
     return f" (it was computed in {dtype}: to resume, name the model as FOLDER@{dtype})"

@@ -341,7 +341,7 @@ def test_a_result_file_holds_one_run_only(evaluate: Run, endpoint: Any, tmp_path
     assert evaluate().returncode == 0
     rows = (tmp_path / "o.jsonl").read_bytes()
     refusals = {
-        "identity": evaluate("--model", endpoint.spec("other")),
+        "identity ('judge' before, 'other' now)": evaluate("--model", endpoint.spec("other")),
         "variant": evaluate("--variant", "verdict-last"),
         "sampling.temperature": evaluate("--temperature", 0.5),
         "structured": evaluate("--structured"),

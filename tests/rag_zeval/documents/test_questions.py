@@ -232,7 +232,7 @@ def test_a_file_of_another_run_is_refused_and_stays(
     before = (tmp_path / "q.jsonl").read_bytes()
     for words, message in [
         (["--seed=1"], "q.jsonl:1: row 'easy-0' was made with a different seed; choose another --out"),
-        ([f"--model={writer.spec('other')}"], "was made with a different identity"),
+        ([f"--model={writer.spec('other')}"], "was made with a different identity ('judge' before, 'other' now)"),
         (["--kinds=easy"], "is of a kind that is not in --kinds"),
         ([docs / "../more.txt"], "row 'easy-0' was made from other documents; choose another --out"),
         (["--kinds=easy,hard"], "--kinds: 'hard' must be one of easy, multi-hop, unanswerable, and"),

@@ -13,7 +13,7 @@ from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.language_model import Request, Sampling
 from rag_zeval.models.nli import open_checker
 from rag_zeval.models.open import folder_of, open_backend, open_embedder
-from rag_zeval.models.precision import choose_dtype, of_precision, speedup
+from rag_zeval.models.precision import choose_dtype, difference, speedup
 from rag_zeval.models.window import open_window
 
 torch = pytest.importorskip("torch")
@@ -130,6 +130,8 @@ def test_a_folder_is_found_behind_a_dtype() -> None:
 
 
 def test_an_error_about_the_precision_says_how_to_resume() -> None:
-    assert of_precision("a bfloat16 p", "a p").endswith("name the model as FOLDER@bfloat16)")
-    assert of_precision("a p", "a bfloat16 p").endswith("name the model as FOLDER@float32)")
-    assert {of_precision(*two) for two in (("a", "a"), ("a bfloat16", "b"), (None, "a"))} == {""}
+    assert difference("a bfloat16 p", "a p").endswith("name the model as FOLDER@bfloat16)")
+    assert difference("a p", "a bfloat16 p").endswith("name the model as FOLDER@float32)")
+    assert difference("a bfloat16 p", "b p") == " ('a' before, 'b' now)"
+    assert difference("a p", "a p more") == " ('' before, 'more' now)"
+    assert {difference(*two) for two in (("a", "a"), (None, "a"))} == {""}
