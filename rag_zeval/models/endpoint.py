@@ -15,13 +15,22 @@ from rag_zeval.files import locate
 from rag_zeval.models.http_errors import RETRIES, error_status, error_text
 from rag_zeval.models.keys import needed_key, read_key
 from rag_zeval.models.language_model import Reply
-from rag_zeval.models.responses.bounded_http import MIB, Exchange, exchange, innermost_reason, open_http, read_json
+from rag_zeval.models.responses.bounded_http import (
+    MIB,
+    Exchange,
+    exchange,
+    innermost_reason,
+    open_http,
+    proxy_of,
+    read_json,
+)
 from rag_zeval.secrets import scrub
 from rag_zeval.text import one_line
 
 KEY_ENV = "OPENAI_API_KEY"
 REFUSED = (400, 422)  # HTTP statuses of a request that must be changed before it is sent again
 MOST_CHARACTERS = 1_000_000  # of a reply: several times those of 32,768 tokens; longer ones need much memory
+BASE_URL = ". If they fail too, check the URL: most servers' base URLs end with /v1"
 MOST_MENDS = 10  # changes to one request: more than there are reasons to reject it (see `Refusals`)
 
 Body = dict[str, Any]
@@ -86,33 +95,44 @@ class Endpoint:
         self._reached = False
         self._here = threading.local()  # its `session` is that of the event loop in this thread
 
-    async def _probe(self, http: Any) -> None:
+    async def _probe(self, http: Any, path: str) -> None:
         """Raise InputError if the server cannot be reached or rejects the key. Any other answer will do.
 
-        A server that takes the connection but does not answer in time only gets a note on stderr.
+        The list of models is requested. Some servers refuse it (HTTP 401) with a key that is good for requests. So a
+        request to `path` without content, which costs nothing, then decides.
+        """
+        for method, place, body in (("GET", "/models", None), ("POST", path, {})):
+            if await self._status(http, method, place, body) != 401:
+                return
+        if read_key(self._key_env) is None:
+            raise InputError(f"{self.url} needs an API key (HTTP 401); environment variable {self._key_env} is not set")
+        raise InputError(f"{self.url} refuses the API key in {self._key_env} (HTTP 401); check the key")
+
+    async def _status(self, http: Any, method: str, place: str, body: Body | None) -> int | None:
+        """Return the HTTP status of the answer to a request; None if there is no answer in time.
+
+        A note on stderr tells what is unusual. Raises InputError if the server cannot be reached.
         """
         import anyio
         import openai
 
-        url, headers = f"{self.url}/models", {"Authorization": f"Bearer {self._key()}"}
+        url, headers = f"{self.url}{place}", {"Authorization": f"Bearer {self._key()}"}
         # connecting has a shorter limit than the whole, so that we can tell the two timeouts apart
         timeout = openai.Timeout(None, connect=0.9 * self._connect_timeout)
+        status, told = None, f"no answer within {self._connect_timeout:g} s"
         try:
             with anyio.fail_after(self._connect_timeout):
-                async with http.stream("GET", url, headers=headers, timeout=timeout) as answer:
+                async with http.stream(method, url, headers=headers, json=body, timeout=timeout) as answer:
                     status = answer.status_code
         except TimeoutError:  # it took the connection, so it is there; requests have their own time limit
-            told = f"no answer within {self._connect_timeout:g} s; sending requests anyway"
-            print(f"note: {url}: {told}", file=sys.stderr)
+            pass
         except Exception as error:
-            raise InputError(f"cannot reach {self.url}: {one_line(scrub(self._connection_reason(error)))}") from None
-        else:
-            if status == 401 and read_key(self._key_env) is None:
-                raise InputError(
-                    f"{self.url} needs an API key (HTTP 401); environment variable {self._key_env} is not set"
-                )
-            if status == 401:
-                raise InputError(f"{self.url} refuses the API key in {self._key_env} (HTTP 401); check the key")
+            reason = one_line(scrub(self._connection_reason(error)))
+            raise InputError(f"cannot reach {self.url}{proxy_of(url)}: {reason}") from None
+        if status is None or (status >= 300 and status != 401 and body is None):
+            told = told if status is None else f"HTTP {status}{proxy_of(url)}"
+            print(f"note: {url}: {told}; sending requests anyway{BASE_URL if status == 404 else ''}", file=sys.stderr)
+        return status
 
     async def post(self, path: str, body: Body, read: Reader, mend: Mend | None = None) -> Reply:
         """Send one request and `read` the JSON of its answer. If it fails, the reply's status says why.
@@ -126,7 +146,7 @@ class Endpoint:
         """
         session: _Session | None = getattr(self._here, "session", None)
         if session is None or session.loop is not asyncio.get_running_loop():
-            session = self._here.session = self._open_session()
+            session = self._here.session = self._open_session(path)
         if session.probe is not None:
             try:
                 await asyncio.shield(session.probe)
@@ -138,7 +158,7 @@ class Endpoint:
         async with session.places:
             return await self._send(session.client, path, body, read, mend)
 
-    def _open_session(self) -> _Session:
+    def _open_session(self, path: str) -> _Session:
         import openai
 
         loop = asyncio.get_running_loop()
@@ -150,7 +170,7 @@ class Endpoint:
             max_retries=self._max_retries,
             http_client=http,
         )
-        probe = None if self._reached else loop.create_task(self._probe(http))
+        probe = None if self._reached else loop.create_task(self._probe(http, path))
         return _Session(loop, client, asyncio.Semaphore(self.at_once), probe)
 
     async def _send(self, client: Any, path: str, body: Body, read: Reader, mend: Mend | None) -> Reply:

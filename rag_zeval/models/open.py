@@ -20,6 +20,7 @@ _ENDPOINT = re.compile(
 )
 # No "@", "/" or port: a spec with one of those is more likely an endpoint whose http:// was forgotten.
 _OPENAI_MODEL = re.compile(r"openai:(?!.*:\d+$)([\w.:-]+)", re.ASCII)
+_ADDED = re.compile(r"(/chat/completions|/embeddings)/*\Z")  # paths that people copy with the base URL
 _VLLM = re.compile(r"vllm:(.+?)(?:@([1-9]\d?))?", re.ASCII)
 OPENAI_URL = "https://api.openai.com/v1"
 SPECS = "transformers:FOLDER, vllm:FOLDER, openai:MODEL@http://host:port/v1 or, for OpenAI itself, openai:MODEL"
@@ -29,8 +30,8 @@ EMBEDDER_SPECS = "FOLDER or openai:MODEL@http://host:port/v1"
 def check_spec(spec: str) -> tuple[str, str] | None:
     """Return the model and URL of an endpoint's spec; None for the spec of a folder, which need not exist.
 
-    The default URL is OpenAI's. Raises InputError for a malformed spec or a URL that holds a secret; the message
-    repeats neither.
+    The default URL is OpenAI's. Raises InputError for a malformed spec, and for a URL that holds a secret or is none of
+    a whole server; the message repeats neither.
 
     >>> check_spec("openai:judge@http://127.0.0.1:8000/v1")
     ('judge', 'http://127.0.0.1:8000/v1')
@@ -42,6 +43,8 @@ def check_spec(spec: str) -> tuple[str, str] | None:
     match = _ENDPOINT.fullmatch(spec)
     if match is None:
         raise InputError("model 'openai:…': expected openai:MODEL@http://host:port/v1, without user, password or query")
+    if (added := _ADDED.search(match[2])) is not None:
+        raise InputError(f"model 'openai:…': leave {added[1]} out of the URL; each request adds it")
     return match[1], match[2]
 
 

@@ -5,13 +5,18 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from rag_zeval.budget import Bill
+from rag_zeval.errors import InputError
+from rag_zeval.secrets import without_keys
+from rag_zeval.text import one_line
 
 MIB = 1 << 20
 ERROR_BYTES = 64 << 10  # of an error's body that are read: the reason is at its beginning
 SHOWN = 80  # characters of an unreadable answer, such as a sign-in page, in an error message
 MOST_VALUES = 1_000_000  # in one answer: JSON's small values take twenty times their length in memory
+VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE")  # that set up an HTTP client
 KEPT_HEADERS = ("location", "retry-after", "retry-after-ms", "x-should-retry")
 NEVER_SENT = ("ConnectError", "ConnectTimeout", "PoolTimeout")  # HTTP client errors: no server got the request
 HEADERS = {
@@ -50,6 +55,8 @@ def open_http(max_bytes: int, error_status: Callable[[Any], int | None] = lambda
 
     The body is put into the current `exchange`. The openai client gets an answer without a body: it would copy the
     body, and after an exception of ours it would send the request, and pay, again. Streams are passed on unread.
+
+    Raises InputError if an environment variable names a proxy or certificates that cannot be used.
     """
     import openai
 
@@ -80,7 +87,25 @@ def open_http(max_bytes: int, error_status: Callable[[Any], int | None] = lambda
             hidden = error_status(answer) if response.is_success else None
             return type(response)(hidden or response.status_code, headers=headers, request=request)
 
-    return BoundedClient(follow_redirects=False, headers=HEADERS)
+    try:
+        return BoundedClient(follow_redirects=False, headers=HEADERS)
+    except Exception as error:  # of any kind: a package for SOCKS is missing, a URL is malformed, a file is not there
+        reason = one_line(without_keys(f"{type(error).__name__}: {error}"))
+        raise InputError(
+            f"no HTTP client can be opened ({reason}); check the environment variables {', '.join(VARIABLES)}"
+        ) from error
+
+
+def proxy_of(url: str) -> str:
+    """Return " through the proxy in HTTPS_PROXY", or whichever variable names one for this URL; "" without a proxy."""
+    from urllib.request import getproxies, proxy_bypass
+
+    parts = urlsplit(url)
+    proxies = getproxies()
+    scheme = next((scheme for scheme in (parts.scheme, "all") if proxies.get(scheme)), None)
+    if scheme is None or proxy_bypass(parts.netloc):
+        return ""
+    return f" through the proxy in {scheme.upper()}_PROXY"
 
 
 async def _read(response: Any, max_bytes: int, under_way: Exchange) -> None:
@@ -128,10 +153,16 @@ def _whole_number(digits: str) -> int | float:
 
 def innermost_reason(error: BaseException) -> str:
     """Return why a connection failed, from the innermost of the exceptions that wrap each other."""
-    while (cause := error.__cause__ or error.__context__) is not None:
+    while (cause := error.__cause__ or error.__context__ or _first_of(error)) is not None:
         error = cause
     if isinstance(error, ConnectionRefusedError):
         return "connection refused"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error) or type(error).__name__
+
+
+def _first_of(error: BaseException) -> BaseException | None:
+    """Return the first exception of a group; None if this is no group. Python 3.10 has no class for them."""
+    grouped: tuple[BaseException, ...] = getattr(error, "exceptions", ())
+    return grouped[0] if grouped else None

@@ -36,7 +36,7 @@ def read_completion(completion: Any) -> tuple[str, str]:
     if refusal := _refusal(message):
         raise ValueError(f"the model refused: {refusal}")
     if end in FILTERED:
-        raise ValueError(f"the endpoint sent no text (finish_reason {reason})")
+        raise ValueError(f"a filter of the endpoint stopped the reply (finish_reason {reason})")
     text = _text(message.get("content"))
     if not text.strip():
         raise ValueError(_why_empty(message, reason, end in CUT_OFF))

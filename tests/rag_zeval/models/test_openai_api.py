@@ -24,6 +24,7 @@ from rag_zeval.models.open import check_spec, open_backend
 from rag_zeval.models.openai_api import OpenAIBackend
 from rag_zeval.models.responses.chat_completion import read_completion
 from rag_zeval.models.responses.cut_prompts import CutPromptDetector, least_tokens
+from rag_zeval.secrets import scrub
 
 
 def request(text: str = "hello", trial: int = 0) -> Request:
@@ -100,7 +101,10 @@ ENDED = ["stop", "STOP", "end_turn", "eos", "stop_sequence", "COMPLETE", "", Non
     [
         *((reason, ("said", "truncated")) for reason in CUT_OFF),
         *((reason, ("said", "ok")) for reason in ENDED),
-        *((reason, (None, f"the endpoint sent no text (finish_reason {reason})")) for reason in FILTERED),
+        *(
+            (reason, (None, f"a filter of the endpoint stopped the reply (finish_reason {reason})"))
+            for reason in FILTERED
+        ),
     ],
 )
 def test_however_a_server_says_why_a_reply_ended_it_is_understood(reason: Any, fate: tuple[str | None, str]) -> None:
@@ -321,10 +325,20 @@ def test_requests_overlap_up_to_the_limit_in_one_event_loop_after_the_other(endp
     assert endpoint.open_most == 3
 
 
-@pytest.mark.parametrize("status", [404, 405, 500])
-def test_a_server_without_a_model_list_works(endpoint: Any, status: int) -> None:
+@pytest.mark.parametrize("status", [403, 404, 405, 500])
+def test_a_server_without_a_model_list_works(endpoint: Any, capsys: Any, status: int) -> None:
     endpoint.models_status = status
     assert ask(endpoint)[0].status == "ok"
+    said = capsys.readouterr().err
+    assert said.startswith(f"note: {endpoint.url}/models: HTTP {status}; sending requests anyway")
+    assert ("check the URL" in said) == (status == 404)
+
+
+def test_a_key_that_may_not_list_models_is_good_for_requests(endpoint: Any, capsys: Any) -> None:
+    endpoint.models_status = 401
+    replies = ask(endpoint, request("a"), request("b"))
+    assert [(reply.status, reply.calls) for reply in replies] == [("ok", 1), ("ok", 1)]
+    assert endpoint.requests[0] == {} and len(endpoint.requests) == 3 and capsys.readouterr().err == ""
 
 
 def test_a_server_that_comes_later_is_found(endpoint: Any) -> None:
@@ -332,10 +346,10 @@ def test_a_server_that_comes_later_is_found(endpoint: Any) -> None:
 
     async def ask_twice() -> str:
         backend = open_backend(endpoint.spec())
-        endpoint.models_status = 401
+        endpoint.models_status, endpoint.replies = 401, lambda _: {"status": 401}
         for reply in await asyncio.gather(*map(backend.complete, [request()] * 3), return_exceptions=True):
             assert isinstance(reply, InputError)
-        endpoint.models_status = 200
+        endpoint.models_status, endpoint.replies = 200, "fine"
         return (await backend.complete(request())).status
 
     assert asyncio.run(ask_twice()) == "ok"
@@ -343,7 +357,7 @@ def test_a_server_that_comes_later_is_found(endpoint: Any) -> None:
 
 def test_a_refused_key_is_one_line_and_does_not_show_it(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUDGE_KEY", "sk-secret")
-    endpoint.models_status = 401
+    endpoint.models_status, endpoint.replies = 401, lambda _: {"status": 401}
     with pytest.raises(InputError, match="refuses the API key in JUDGE_KEY") as error:
         ask(endpoint, api_key_env="JUDGE_KEY")
     assert "sk-secret" not in str(error.value)
@@ -382,6 +396,16 @@ def test_a_key_that_no_header_can_carry_is_refused_and_not_shown(monkeypatch: py
     )
 
 
+@pytest.mark.parametrize("value", ["anything", "not-needed", "lm-studio", "No-Key.Required"])
+def test_a_stand_in_for_a_key_is_an_ordinary_word(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    """Servers that need no key get one from their documentation; a text to be judged may hold the same word."""
+    monkeypatch.setenv("JUDGE_KEY", value)
+    text = f"She did not eat {value} at all."
+    assert read_key("JUDGE_KEY") == value and scrub(text) == text
+    monkeypatch.setenv("JUDGE_KEY", value + "4711")
+    assert read_key("JUDGE_KEY") == value + "4711" and "4711" not in scrub(f"the key is {value}4711.")
+
+
 def test_what_stands_beside_the_key_is_kept(hostile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     hostile.set("the key around a reply")
@@ -401,6 +425,50 @@ def test_the_list_of_models_is_not_read_and_not_waited_for(hostile: Any, capsys:
     assert time.monotonic() - started < 3 and reply.status == "ok"
     note = f"note: {hostile.url}/models: no answer within 0.5 s; sending requests anyway\n"
     assert capsys.readouterr().err == (note if mode in UNANSWERED else "")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("ALL_PROXY", "socks://user:hunter2-secret@127.0.0.1:7890"),
+        ("HTTP_PROXY", "http://user:hunter2-secret@127.0.0.1:port"),
+        ("SSL_CERT_FILE", "/nowhere/certificates.pem"),
+    ],
+)
+def test_a_proxy_or_certificate_that_cannot_be_used_is_one_line(
+    no_proxy: None, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(InputError, match=variable) as error:
+        asyncio.run(open_backend("openai:judge@http://127.0.0.1:1/v1").complete(request()))
+    assert "hunter2-secret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("variables", "through"),
+    [
+        ({}, ""),
+        ({"HTTPS_PROXY": "PROXY"}, ""),
+        ({"HTTP_PROXY": "PROXY", "NO_PROXY": "127.0.0.1"}, ""),
+        ({"HTTP_PROXY": "PROXY"}, " through the proxy in HTTP_PROXY"),
+        ({"all_proxy": "PROXY"}, " through the proxy in ALL_PROXY"),
+    ],
+)
+def test_a_proxy_is_named_where_a_server_cannot_be_reached(
+    no_proxy: None, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], through: str
+) -> None:
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value.replace("PROXY", "http://127.0.0.1:1"))
+    with pytest.raises(InputError) as error:
+        asyncio.run(open_backend("openai:judge@http://127.0.0.1:2/v1").complete(request()))
+    assert str(error.value) == f"cannot reach http://127.0.0.1:2/v1{through}: connection refused"
+
+
+def test_the_reason_within_a_group_of_errors_is_told(no_proxy: None) -> None:
+    with pytest.raises(InputError, match="port must be 0-65535"):
+        asyncio.run(open_backend("openai:judge@http://127.0.0.1:99999/v1").complete(request()))
 
 
 def test_a_connection_that_does_not_come_is_one_line(no_proxy: None) -> None:
@@ -519,6 +587,14 @@ def test_a_bad_spec_is_refused_and_a_secret_in_it_not_shown(spec: str) -> None:
         assert str(error.value) == (
             "model 'openai:…': expected openai:MODEL@http://host:port/v1, without user, password or query"
         )
+
+
+@pytest.mark.parametrize("path", ["/chat/completions", "/embeddings"])
+def test_the_url_of_a_request_is_no_base_url(path: str) -> None:
+    assert check_spec(f"openai:m@http://host{path}/v1") == ("m", f"http://host{path}/v1")
+    for end in ("", "/"):
+        with pytest.raises(InputError, match=f"leave {path} out of the URL"):
+            check_spec(f"openai:m@http://host/v1{path}{end}")
 
 
 @pytest.mark.parametrize(
