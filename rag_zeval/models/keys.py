@@ -3,21 +3,24 @@
 import os
 
 from rag_zeval.errors import InputError
-from rag_zeval.secrets import hide, is_variable
+from rag_zeval.secrets import RUN, SEPARATED, hide, is_variable
 
 
 def read_key(variable: str) -> str | None:
     """Return the key in an environment variable, without surrounding white space; None if it is not set.
 
-    A `.env` file with CRLF line ends leaves such white space. Raises InputError for a value that no HTTP header can
-    carry. The message names the variable, never the value.
+    A `.env` file with CRLF line ends leaves such white space. A stand-in for a key, such as "not-needed", is not
+    hidden, because texts to be judged may contain it. Raises InputError for a value that no HTTP header can carry. The
+    message names the variable, never the value.
     """
     key = os.environ.get(variable, "").strip()
     if not (key.isascii() and key.isprintable()):
         raise InputError(
             f"environment variable {variable} does not hold an API key: an HTTP header cannot carry its value"
         )
-    hide(key)
+    letters = SEPARATED.sub("", key)
+    if not letters.isalpha() or len(letters) >= RUN:
+        hide(key)
     return key or None
 
 
