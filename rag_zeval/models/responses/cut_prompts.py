@@ -10,10 +10,11 @@ from typing import Any
 from rag_zeval.budget import token_count
 
 SMALLEST_WINDOW = 512  # tokens; a smaller count is no window: cached parts, or everything, were not counted
-# A word between spaces, or eight characters of a script without spaces. Any other run of characters is one word, so
-# base64, code without spaces and lines of dots hardly count.
+# A word between spaces, or at most eight characters of a script without spaces, with whatever is between them: a token
+# may mix scripts. Any other run of characters is one word. Base64 and code without spaces hardly count.
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff"
-_WORD = re.compile(rf"[{_CJK}]{{1,8}}|[^\s{_CJK}]+")
+_OTHER = rf"[^\s{_CJK}]"
+_WORD = re.compile(rf"(?:{_OTHER}*[{_CJK}]){{1,8}}{_OTHER}*|{_OTHER}+")
 _WORDS_PER_TOKEN = 1.5  # a safe upper bound: today's tokenizers begin a new token at every word
 
 

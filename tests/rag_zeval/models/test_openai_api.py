@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from hostile_modes import MODES
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rag_zeval.errors import InputError
@@ -658,6 +658,7 @@ ADVERSARIAL = {
     "code": "\n".join(f"{' ' * 40}x_{at} = call(y_{at})" for at in range(3_000)),
     "Chinese": "".join(RNG.choices([chr(at) for at in range(0x4E00, 0x9000)], k=50_000)),
     "long Japanese tokens": "".join(RNG.choices(["ありがとうございました", "お願いいたしますですよ"], k=5_000)),
+    "mixed scripts": "".join(f"{RNG.choice('AB0')}{chr(at)}" for at in range(0x4E00, 0x9000)),
     "Thai": "".join(RNG.choices([chr(at) for at in range(0x0E01, 0x0E2F)], k=50_000)),
     "emoji": "\U0001f600" * 50_000,
 }
@@ -669,6 +670,7 @@ def test_no_tokenizer_makes_fewer_tokens_of_any_text(name: str) -> None:
 
 
 @given(st.text() | st.text("ab. \n\t中の가"))
+@example("0ぁ0一0")
 def test_nor_of_short_ones(text: str) -> None:
     assert least_tokens(text) <= fewest(text)
 
