@@ -67,6 +67,10 @@ KeyEnv = Annotated[
     str | None,
     option(ENDPOINT, "The NAME of the environment variable that holds the API key. Default: OPENAI_API_KEY."),
 ]
+EmbeddingsKeyEnv = Annotated[
+    str | None,
+    option(ENDPOINT, "The NAME of the environment variable with the key for --embeddings. Default: OPENAI_API_KEY."),
+]
 
 
 def check_files(read: Iterable[Path | None], *written: tuple[str, Path | None]) -> None:

@@ -15,6 +15,7 @@ from rag_zeval.commands.arguments import (
     OUTPUT,
     WHAT,
     ConnectTimeout,
+    EmbeddingsKeyEnv,
     KeyEnv,
     Map,
     ModelSpec,
@@ -146,6 +147,7 @@ def evaluate(
     ] = Sampling.temperature,
     structured: Structured = False,
     api_key_env: KeyEnv = None,
+    embeddings_key_env: EmbeddingsKeyEnv = None,
 ) -> None:
     """Score every answer of a file, and print the means with their 95% intervals.
 
@@ -178,7 +180,7 @@ def evaluate(
         "max_body_mib": max_body_mib, "api_key_env": api_key_env,
     }  # fmt: skip
     account = open_account(model, price, max_cost)
-    judges = Judges(model, asking, trials, embeddings, claim_checker, bert_score, calls, account)
+    judges = Judges(model, asking, trials, embeddings, claim_checker, bert_score, calls, account, embeddings_key_env)
     check_scorers(chosen, judges, asking=not dry_run)
 
     sources = [_named(word) for word in inputs]

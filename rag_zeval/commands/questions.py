@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rag_zeval.commands.arguments import ConnectTimeout, KeyEnv, Timeout, check_files
+from rag_zeval.commands.arguments import ConnectTimeout, EmbeddingsKeyEnv, KeyEnv, Timeout, check_files
 from rag_zeval.errors import InputError
 from rag_zeval.models.open import SPECS, open_backend, open_embedder
 from rag_zeval.terminal_tables import print_framed
@@ -93,6 +93,7 @@ def questions(
     timeout: Timeout = 600.0,
     connect_timeout: ConnectTimeout = 10.0,
     api_key_env: KeyEnv = None,
+    embeddings_key_env: EmbeddingsKeyEnv = None,
 ) -> None:
     """Write a test set from your documents: questions, their ground truth and the snippets that prove it.
 
@@ -124,9 +125,9 @@ def questions(
     each = quotas(per_chunk, names) if per_chunk else {}
     wanted = {kind: number * len(chunks) for kind, number in each.items()} or quotas(n or 50, names)
     total = sum(wanted.values())
-    calls: dict[str, Any] = {"timeout": timeout, "connect_timeout": connect_timeout, "api_key_env": api_key_env}
-    backend = open_backend(model, **calls)
-    embedder = open_embedder(embeddings, **calls) if embeddings is not None else None
+    calls: dict[str, Any] = {"timeout": timeout, "connect_timeout": connect_timeout}
+    backend = open_backend(model, **calls, api_key_env=api_key_env)
+    embedder = open_embedder(embeddings, **calls, api_key_env=embeddings_key_env) if embeddings is not None else None
     replies = ReplyCache(cache) if cache is not None else None
     if replies is not None:
         backend = CachedBackend(backend, replies)

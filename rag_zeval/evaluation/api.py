@@ -66,6 +66,7 @@ def evaluate(
     sampling: Sampling | None = None,
     structured: bool = False,
     embeddings: str | None = None,
+    embeddings_key_env: str | None = None,
     encoding: str | None = None,
     skip_bad_rows: bool = False,
     **calls: Any,
@@ -95,6 +96,7 @@ def evaluate(
         sampling: Temperature, top-p, the longest reply and the seed.
         structured: Let the server enforce the JSON format of replies.
         embeddings: The embedding model, for scorers that need one: a folder, or "openai:MODEL@URL".
+        embeddings_key_env: The NAME of the environment variable with its key. Default: OPENAI_API_KEY.
         encoding: The encoding of a text file. Default: UTF-8, or UTF-16 with a byte order mark.
         skip_bad_rows: Leave out rows that cannot be read, and count them.
         **calls: How an endpoint is called: concurrency, timeout, connect_timeout, max_body_mib and api_key_env, as
@@ -111,7 +113,7 @@ def evaluate(
     signature(open_backend).bind(model, **calls)
     chosen = chosen_scorers(scorers, criteria)
     asking = Asking(sampling or Sampling(), variant, structured)
-    judges = Judges(model, asking, trials, embeddings, calls=calls)
+    judges = Judges(model, asking, trials, embeddings, calls=calls, embeddings_key_env=embeddings_key_env)
     check_scorers(chosen, judges)
     read = read_cases(source, names, encoding=encoding, skip_bad_rows=skip_bad_rows, judged=need_texts(chosen))
     run = plan_run([read], chosen, against, judges)

@@ -37,7 +37,7 @@ class Judges:
 
     model, embeddings: specs of models. claim_checker, bert_score: folders. trials: how often each case is judged, each
     time with the next seed. calls: how endpoints are called, as `open_backend` takes it. account: the budget and price
-    of the judge's calls, if there is a limit.
+    of the judge's calls, if there is a limit. embeddings_key_env: the NAME of the variable with the key for embeddings.
     """
 
     model: str | None = None
@@ -48,6 +48,7 @@ class Judges:
     bert_score: str | None = None
     calls: Mapping[str, Any] = field(default_factory=dict)
     account: Account | None = None
+    embeddings_key_env: str | None = None
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,8 @@ def open_metrics(
     if judges.model is not None and any(map(asks_judge, names)):
         judge = open_backend(judges.model, **judges.calls, account=judges.account)
     if any(map(embeds, names)):
-        embedder = open_embedder(str(judges.embeddings), **judges.calls)
+        calls = {**judges.calls, "api_key_env": judges.embeddings_key_env}  # no server gets the key of another one
+        embedder = open_embedder(str(judges.embeddings), **calls)
     if cache is not None:
         judge = CachedBackend(judge, cache) if judge else None
         embedder = CachedEmbedder(embedder, cache) if embedder else None

@@ -178,6 +178,27 @@ def test_names_are_a_list_or_a_text_with_commas(names: Any) -> None:
     assert {one.metric for one in evaluate(rows(2), scorers=names, against="truth")} == {"bleu@truth", "rouge_l@truth"}
 
 
+def test_the_server_of_embeddings_gets_its_own_key(
+    literal_judge: ScriptedJudge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = {"OPENAI_API_KEY": "sk-of-openai-1234", "JUDGE_KEY": "sk-of-judge-1234", "VECTOR_KEY": "sk-of-vectors-1234"}
+    for name, key in keys.items():
+        monkeypatch.setenv(name, key)
+    for given, expected in ({}, "OPENAI_API_KEY"), ({"embeddings_key_env": "VECTOR_KEY"}, "VECTOR_KEY"):
+        with contextlib.closing(ScriptedJudge()) as embedder:
+            evaluate(
+                rows(1),
+                scorers="rag_zeval,embedding_similarity",
+                against="truth",
+                model=literal_judge.spec(),
+                api_key_env="JUDGE_KEY",
+                embeddings=embedder.spec(),
+                **given,
+            )
+            sent = [{headers["authorization"] for headers in one.headers} for one in (literal_judge, embedder)]
+        assert sent == [{f"Bearer {keys[name]}"} for name in ("JUDGE_KEY", expected)]
+
+
 @pytest.mark.parametrize("names", [[], " , "])
 def test_no_name_is_refused(names: Any) -> None:
     with pytest.raises(InputError, match="--scorers is empty"):
