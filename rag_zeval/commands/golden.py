@@ -126,7 +126,7 @@ def retrieval(
         shown = [f"{one.value:.3f} [{interval}]" for one, interval in zip(at_each_k, intervals, strict=True)]
         rows.append((name, str(at_each_k[0].n), measure, *shown))
     print_table(("slice", "questions", "measure", *(f"k = {one}" for one in ks)), rows)
-    print("In brackets: 95% intervals. Wilson's for the hit rate, a percentile bootstrap over questions for the rest.")
+    print("In brackets: 95% intervals over questions, by bootstrap, or Wilson's where all values are 0 or 1.")
     if unanswerable:
         print(f"{unanswerable} questions are unanswerable and left out: they have no gold chunks")
     for at, n in short_lists(rankings, ks):

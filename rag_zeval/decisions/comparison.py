@@ -14,7 +14,7 @@ from rag_zeval.decisions.amounts import AMOUNTS, PERCENTILES, less_is_better
 from rag_zeval.decisions.sides import Side
 from rag_zeval.errors import InputError
 from rag_zeval.results import Judged
-from rag_zeval.statistics.bootstrap import DRAWS, BootstrapEstimate, mean_estimates, share_interval
+from rag_zeval.statistics.bootstrap import DRAWS, BootstrapEstimate, are_outcomes, mean_estimates, share_interval
 from rag_zeval.statistics.discriminative_power import discriminative_power, holm, randomisation_p
 from rag_zeval.statistics.paired_change import percentile_estimates, percentile_p, standing_out_p
 from rag_zeval.statistics.weighted_correlations import Floats
@@ -125,13 +125,13 @@ def compare_sides(first: Side, second: Side, metric: str, draws: int = DRAWS, se
     slices = slices if len(slices) > 1 else []
     tests = (1 + len(slices)) * len(first.judged.keys() & second.judged.keys())
     sizes = draws, max(draws, RESAMPLES_PER_TEST * tests)
-    low, percentile = less_is_better(metric), PERCENTILES.get(metric)
-    overall = _difference(ALL, scores[paired], percentile, *sizes, seed)
+    low = less_is_better(metric)
+    overall = _difference(ALL, scores[paired], metric, *sizes, seed)
     differences = []
     for tag in slices:
         within = tags == tag
-        found = _difference(tag, scores[paired & within], percentile, *sizes, seed)
-        if percentile is None and found.n:
+        found = _difference(tag, scores[paired & within], metric, *sizes, seed)
+        if metric not in PERCENTILES and found.n:
             worse = (scores[:, 1] - scores[:, 0]) * (1 if low else -1)
             p_apart = standing_out_p(worse[paired & within], worse[paired & ~within], sizes[1], seed)
             found = replace(found, p_apart=p_apart)
@@ -178,7 +178,7 @@ def _tag(judged: Mapping[str, Judged], case: str) -> str | None:
     return judged[case].slice_tag if case in judged else None
 
 
-def estimate(scores: Sequence[float], metric: str, draws: int = DRAWS, seed: int = 0) -> BootstrapEstimate:
+def estimate(scores: Sequence[float] | Floats, metric: str, draws: int = DRAWS, seed: int = 0) -> BootstrapEstimate:
     """Return the mean of one system's scores, or the percentile of a metric in PERCENTILES, with its 95% interval.
 
     There must be at least one score. The interval is a bootstrap over cases. For a mean of scores that are all 0 or 1
@@ -187,25 +187,24 @@ def estimate(scores: Sequence[float], metric: str, draws: int = DRAWS, seed: int
     values = np.array(scores, dtype=float)
     if metric in PERCENTILES:
         return percentile_estimates(np.column_stack([values, values]), PERCENTILES[metric], draws, seed)[0]
-    if metric not in AMOUNTS and np.isin(values, (0.0, 1.0)).all():
+    if metric not in AMOUNTS and len(values) > 1 and are_outcomes(values):
         return BootstrapEstimate(float(values.mean()), *share_interval(int(values.sum()), len(values)))
     return mean_estimates(values[:, None], draws, seed)[0]
 
 
-def _difference(
-    slice_tag: str, scores: Floats, percentile: float | None, draws: int, resamples: int, seed: int
-) -> Difference:
+def _difference(slice_tag: str, scores: Floats, metric: str, draws: int, resamples: int, seed: int) -> Difference:
     """Compare the two columns of `scores` (pairs, 2), none of which is missing."""
     n, change = len(scores), scores[:, 1] - scores[:, 0]
     if not n:
         return Difference(slice_tag, 0, None, None, None, None, None)
-    if percentile is not None:
-        p = percentile_p(scores, percentile, resamples, seed)
-        before, after, apart = percentile_estimates(scores, percentile, draws, seed)
+    if metric in PERCENTILES:
+        p = percentile_p(scores, PERCENTILES[metric], resamples, seed)
+        before, after, apart = percentile_estimates(scores, PERCENTILES[metric], draws, seed)
         return Difference(slice_tag, n, before, after, apart, None, p)
-    means = mean_estimates(np.column_stack([scores, change]), draws, seed)
+    before, after = (estimate(side, metric, draws, seed) for side in scores.T)
+    [apart] = mean_estimates(change[:, None], draws, seed)
     sd = float(change.std(ddof=1)) if n > 1 else None
-    return Difference(slice_tag, n, means[0], means[1], means[2], sd, randomisation_p(change, resamples, seed))
+    return Difference(slice_tag, n, before, after, apart, sd, randomisation_p(change, resamples, seed))
 
 
 def _bounds(scores: Floats) -> tuple[float, float] | None:
@@ -261,14 +260,14 @@ def compare_pairwise(sides: Sequence[Side], metric: str) -> Pairwise:
     cases, scores = _scores(sides, metric)
     values = {side.name: scores[:, at] for at, side in enumerate(sides)}
     power, tested = discriminative_power({name: one.tolist() for name, one in values.items()})
-    systems = [SystemMean(name, int((~np.isnan(one)).sum()), len(cases), _mean(one)) for name, one in values.items()]
-    pairs = [
-        SystemPair(first, second, pair.questions, _mean(values[second] - values[first]), pair.p)
-        for (first, second), pair in zip(itertools.combinations(values, 2), tested, strict=True)
-    ]
+    systems, pairs = [], []
+    for name, one in values.items():
+        there = one[~np.isnan(one)]
+        mean = estimate(there, metric) if len(there) else None
+        systems.append(SystemMean(name, len(there), len(cases), mean))
+    for (first, second), pair in zip(itertools.combinations(values, 2), tested, strict=True):
+        change = values[second] - values[first]
+        change = change[~np.isnan(change)]
+        apart = mean_estimates(change[:, None], DRAWS, seed=0)[0] if len(change) else None
+        pairs.append(SystemPair(first, second, pair.questions, apart, pair.p))
     return Pairwise(metric, tuple(systems), tuple(pairs), power)
-
-
-def _mean(values: Floats) -> BootstrapEstimate | None:
-    there = values[~np.isnan(values)]
-    return mean_estimates(there[:, None], DRAWS, seed=0)[0] if len(there) else None

@@ -401,7 +401,12 @@ def write_summary(path: Path, names: Mapping[str, str], checks: Sequence[GateChe
         for check in checks
         if check.outcome != "passed"
     ]
-    lines += ["", *told, "", "In brackets: 95% bootstrap intervals over cases. For a bar on a share: Wilson's."]
+    lines += [
+        "",
+        *told,
+        "",
+        "In brackets: 95% intervals over cases, by bootstrap, or Wilson's where all scores are 0 or 1.",
+    ]
     if any(check.difference and check.difference.labels is not None for check in checks):
         lines.append("Where n counts labels, means are what people would give, estimated from them, with t intervals.")
     write_text(path, "\n".join(lines) + "\n")

@@ -27,6 +27,7 @@ from rag_zeval.statistics.bootstrap import (
     grouped_share_interval,
     interval,
     mean_interval,
+    score_interval,
 )
 from rag_zeval.statistics.discriminative_power import discriminative_power
 from rag_zeval.statistics.weighted_correlations import Floats
@@ -127,7 +128,7 @@ def of_metric(name: str, scores: Scores) -> list[Finding]:
         by_case[case].append(score)
     best = best_value(name.partition(" ")[0])
     perfect = [[abs(score - best) < ROUNDING for score in of_case] for of_case in by_case.values()]
-    bounds = mean_interval([*by_case.values()])
+    bounds = score_interval([*by_case.values()])
     found = [
         Finding(MEAN, name, "", n, sum(known.values()) / n, bounds),
         Finding(BEST, name, "", n, sum(map(sum, perfect)) / n, grouped_share_interval(perfect)),

@@ -25,7 +25,7 @@ from rag_zeval.cases.reading import question_id
 from rag_zeval.errors import InputError, needed
 from rag_zeval.files import NONE, Maybe, Row, check_fields, locate
 from rag_zeval.golden.golden_rows import by_slice, chunk_ids, is_unanswerable, read_lines
-from rag_zeval.statistics.bootstrap import mean_interval, share_interval
+from rag_zeval.statistics.bootstrap import score_interval
 from rag_zeval.text import trec_id
 
 HIT_RATE, NDCG = "hit rate", "nDCG"
@@ -49,8 +49,7 @@ class Ranking:
 class RetrievalMean:
     """The mean of a measure at k over the n questions of a slice.
 
-    interval: its 95% interval. For the hit rate it is Wilson's. For the other measures it is a percentile bootstrap
-    over questions, None if n is 1.
+    interval: its 95% interval (`score_interval`).
     """
 
     slice_name: str
@@ -144,11 +143,7 @@ def estimates(rankings: Sequence[Ranking], ks: Sequence[int], relevant: int = 1)
     for name, members in by_slice(range(len(rankings)), lambda at: rankings[at].slice_tag):
         for (measure, k), of_question in of_each.items():
             chosen = [of_question[at] for at in members]
-            interval: tuple[float, float] | None
-            if measure == HIT_RATE:
-                interval = share_interval(round(sum(chosen)), len(chosen))
-            else:
-                interval = mean_interval([[value] for value in chosen])
+            interval = score_interval([[value] for value in chosen])
             yield RetrievalMean(name, measure, k, len(chosen), sum(chosen) / len(chosen), interval)
 
 

@@ -42,7 +42,7 @@ class Validity:
         yield Table(
             "Each metric",
             "A metric that gives most answers its best value, or tells no systems apart, says little about them. "
-            "In brackets: 95% intervals, by bootstrap over cases for means, Wilson's for shares. Systems are told "
+            "In brackets: 95% intervals over cases, by bootstrap, or Wilson's for shares. Systems are told "
             "apart by a paired randomisation test, p ≤ 0.05 after Holm's correction.",
             ("metric", *heads),
             [(name, *_cells(found)) for name, found in self.of_metrics.items()],

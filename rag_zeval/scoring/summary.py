@@ -11,7 +11,7 @@ from rag_zeval.results import Judged
 from rag_zeval.scorers.registry import lower_is_better
 from rag_zeval.scoring.spending import Spending
 from rag_zeval.scoring.statuses import status_kinds
-from rag_zeval.statistics.bootstrap import mean_interval
+from rag_zeval.statistics.bootstrap import score_interval
 
 STATUSES_SHOWN = 12  # failures may quote their replies, so there may be very many
 Answer = tuple[str, int, float | None]  # its case, trial and score
@@ -82,7 +82,7 @@ def _column(metric: str, system: str, slice_tag: str | None, answers: Iterable[A
         answers=count,
         scores=tuple(scores),
         mean=statistics.fmean(of_answers) if of_answers else None,
-        ci=mean_interval([[score] for score in of_answers]),
+        ci=score_interval([[score] for score in of_answers]),
         trial_sd=statistics.stdev(of_trials) if len(of_trials) > 1 else None,
     )
 

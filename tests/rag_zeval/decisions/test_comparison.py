@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from rag_zeval.decisions.comparison import Comparison, compare_sides
+from rag_zeval.statistics.bootstrap import BootstrapEstimate, share_interval
 
 Scores = Mapping[str, float | None]
 SLICES = ("billing", "login", "search", "api")
@@ -67,6 +68,13 @@ def test_interval_and_p_are_those_of_scipy(side: Any) -> None:
     )  # fmt: skip
     assert 0.001 < test.pvalue < 0.5
     assert found.overall.p == pytest.approx(test.pvalue, abs=4 * (test.pvalue / 10_000) ** 0.5)
+
+
+def test_the_mean_of_scores_of_0_and_1_has_the_interval_of_a_share(side: Any) -> None:
+    before, after = ({str(at): score for at, score in enumerate(scores)} for scores in ([1.0] * 9, [1.0] * 8 + [0.5]))
+    found = compare_sides(side(before), side(after), "m").overall
+    assert found.first == BootstrapEstimate(1.0, *share_interval(9, 9))
+    assert found.second is not None and found.second.high == 1.0 and found.second.low == pytest.approx(0.83, abs=0.02)
 
 
 @settings(max_examples=60)

@@ -27,6 +27,7 @@ from rag_zeval.statistics.bootstrap import (
     mean_interval,
     multiplicities,
     paired_interval,
+    score_interval,
     share_interval,
 )
 from rag_zeval.statistics.classification import OfSums
@@ -157,6 +158,17 @@ def test_the_interval_of_a_share_of_groups_covers_it(share: float) -> None:
         both = grouped_share_interval(outcomes.tolist()), share_interval(int(outcomes.sum()), 200)
         covered += [low <= share <= high for low, high in both]
     assert covered[0] / 400 > 0.88 and covered[1] / 400 < 0.85
+
+
+@given(st.lists(st.sampled_from([0.0, 0.5, 1.0]), max_size=6))
+def test_the_interval_of_scores_is_that_of_a_share_where_all_are_0_or_1(scores: list[float]) -> None:
+    found = score_interval([[score] for score in scores])
+    if len(scores) < 2:
+        assert found is None
+    elif 0.5 in scores:
+        assert found == mean_interval([[score] for score in scores])
+    else:
+        assert found == pytest.approx(share_interval(int(sum(scores)), len(scores)))
 
 
 @pytest.mark.parametrize("decimals", [None, 0])
