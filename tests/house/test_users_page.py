@@ -200,10 +200,8 @@ def test_it_runs_in_a_notebook_whose_cells_can_be_interrupted(
     assert text.splitlines()[-1].startswith("rag_zeval@contexts: 2/2")
     assert second[-1]["data"]["text/plain"] == "[1.0, 0.0]" and third == []
     for outputs, file in ((plain, "plain.jsonl"), (awaited, "awaited.jsonl")):
-        assert [one["ename"] for one in outputs if one["output_type"] == "error"] in (
-            ["KeyboardInterrupt"],
-            ["CancelledError"],
-        )
+        said = {one["ename"] for one in outputs if one["output_type"] == "error"}  # a slow kernel is interrupted twice
+        assert said in ({"KeyboardInterrupt"}, {"CancelledError"})
         assert [json.loads(line)["scores"] for line in (tmp_path / file).read_text().splitlines()] == [[1.0], [1.0]]
     assert last[-1]["data"]["text/plain"] == "[0.5]"
 
