@@ -151,7 +151,7 @@ def print_pairwise(pairwise: Pairwise) -> None:
     ]
     print_framed(("A", "B", "n", "B - A", "p (Holm)"), pairs)
     apart = round(pairwise.power * len(pairwise.pairs))
-    print_line(f"discriminative power: {apart} of {len(pairwise.pairs)} pairs told apart at p ≤ .05")
+    print_line(f"discriminative power: {apart} of {len(pairwise.pairs)} pairs told apart at p ≤ 0.05")
 
 
 def print_line(text: str) -> None:
