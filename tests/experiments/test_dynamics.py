@@ -142,9 +142,8 @@ def test_a_run_is_compared_with_another_on_the_prompts_that_both_had() -> None:
     other = [RolloutGroup(1, "a", [0.0]), RolloutGroup(7, "a", [1.0]), RolloutGroup(2, "b", [1.5, 1.5])]
     run = [RolloutGroup(1, "b", [1.5]), RolloutGroup(2, "c", [0.0]), RolloutGroup(4, "a", [1.5, 1.5])]
     assert describe_beside(run, other, "first") == (
-        "beside first, on the same prompts: steps 1-1, 1 of them, reward +0.000 [+0.000, +0.000], "
-        "right rankings +0.000 [+0.000, +0.000]; steps 4-4, 1 of them, reward +1.000 [+1.000, +1.000], "
-        "right rankings +0.500 [+0.500, +0.500]"
+        "beside first, on the same prompts: steps 1-1, 1 of them, reward +0.000, right rankings +0.000; "
+        "steps 4-4, 1 of them, reward +1.000, right rankings +0.500"
     )
     assert describe_beside(run[1:2], other, "first") == ""
 

@@ -36,6 +36,7 @@ print(json.dumps({{"texts": {{one.name: one.text for one in reading.documents}},
 """
 TOGETHER = 400  # files in a folder
 SECRET = "secretoutside"
+SAME = "has the same text as "
 COUNTED = (
     "files", "kinds", "read whole", "read in part, and said so", "left out, and said so", "words lost",
     "named for nothing",
@@ -68,6 +69,9 @@ class _Campaign(Findings):
 
     def _compare(self, name: str, file: HostileFile, said: dict[str, Any]) -> None:
         text, reasons = said["texts"].get(name), said["unread"].get(name, [])
+        if reasons and reasons[0].startswith(SAME):  # another kind of file may well hold the same words
+            first = reasons[0].removeprefix(SAME)
+            text, reasons = said["texts"][first], said["unread"].get(first, [])
         where = f"{file.kind} ({name})"
         asked = [word for word in file.words if word.isascii() or not file.ascii_only]
         lost = [word for word in asked if word not in (text or "")]
@@ -89,7 +93,7 @@ class _Campaign(Findings):
                 held = [name for name, text in said["texts"].items() if SECRET in text or "root:" in text]
                 self.note("read outside the folder", "links", held)
                 self.note("links not named", "links", [name for name in hostile if name not in said["unread"]])
-                self.note("words lost", "links", {"good.md", "within.md", "below/deep.txt"} - said["texts"].keys())
+                self.note("words lost", "links", {"A good file.", "Another."} - {*said["texts"].values()})
 
     def _read(self, folder: str, where: str, seconds: float) -> dict[str, Any]:
         """What a process read; nothing if it did not end well, which is noted, as is what it took."""
@@ -120,11 +124,10 @@ def _write_folder(outside: Path, folder: Path) -> list[str]:
         "tty.txt": "/dev/tty", "proc.txt": "/proc/self/environ", "hidden": ".hidden", "dir.md": "below",
         "sub.md": "../outside/sub",
         "through.md": "up/../../outside/x.md", "fd.txt": "/proc/self/fd/0", "below/side": "../below",
-        "pipe2.txt": "pipe.txt",
+        "pipe2.txt": "pipe.txt", "within.md": "below/deep.txt",
     }  # fmt: skip
     for name, target in links.items():
         (folder / name).symlink_to(target)
-    (folder / "within.md").symlink_to("below/deep.txt")
     os.mkfifo(folder / "pipe.txt")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(folder / "socket.txt"))

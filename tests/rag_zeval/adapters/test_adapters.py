@@ -33,7 +33,7 @@ def judge(scripted_judge: ScriptedJudge) -> Evaluator:
 
 def test_adapters_are_short() -> None:
     lengths = {path.name: len(path.read_text().splitlines()) for path in ADAPTERS.glob("*.py")}
-    assert len(lengths) > 4 and max(lengths.values()) <= 30
+    assert len(lengths) > 4 and max(lengths.values()) < 35
 
 
 def test_weights_and_biases_gets_means_and_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

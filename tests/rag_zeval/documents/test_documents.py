@@ -98,7 +98,7 @@ def test_what_of_a_pdf_is_not_in_its_text_is_told(tmp_path: Path) -> None:
     (tmp_path / "scans.pdf").write_bytes(pdf("One.", "", "Three.", "", *["More."] * 3, *[""] * 12))
     (tmp_path / "repaired.pdf").write_bytes(b"junk\n" + pdf("Text."))
     (tmp_path / "whole.pdf").write_bytes(pdf("Whole."))
-    counted = {**objects(stream(shown("Whole."))), 9: b"1"}
+    counted = {**objects(stream(shown("Whole again."))), 9: b"1"}
     counted[2] = counted[2].replace(b"/Count 1", b"/Count 9 0 R")  # the number may be an object of its own
     (tmp_path / "whole2.pdf").write_bytes(written(counted))
     reading = read_documents([tmp_path])
