@@ -55,7 +55,7 @@ def nli_folder(spec: str) -> str | None:
     """
     kind, _, folder = spec.partition(":")
     if spec != "oracle" and not (kind == "nli" and folder):
-        raise InputError(f"entailment={spec}: expected {SPECS}")
+        raise InputError(f"entailment {spec}: expected {SPECS}")
     return folder or None
 
 
@@ -73,7 +73,7 @@ def _by_nli(folder: str) -> Callable[[Sequence[Claim]], list[float | None]]:
     try:
         model = NLI(folder)
     except InputError as error:
-        raise InputError(f"entailment=nli:{error}") from error
+        raise InputError(f"entailment nli:{error}") from error
     known: dict[Claim, float | None] = {}  # a cache: rollouts of a prompt repeat many claims
 
     def score(claims: Sequence[Claim]) -> list[float | None]:

@@ -236,7 +236,7 @@ def score_interval(groups: Sequence[Sequence[float]]) -> tuple[float, float] | N
 
 
 def are_outcomes(scores: Floats) -> bool:
-    """Whether all scores are 0 or 1, so that their mean is a share."""
+    """Whether all scores (n,) are 0 or 1, so that their mean is a share. True for n = 0."""
     return bool(np.isin(scores, (0.0, 1.0)).all())
 
 

@@ -354,7 +354,7 @@ def test_the_page_is_one_file_with_its_figures_inside(
         (["{run}/../unrewarded"], "no step with reward_extra/score/mean is logged"),
         (["{run}", "--rollouts=train"], "give that as well"),
         (["{run}", "--entailment=oracle:x"], "expected oracle"),
-        (["{run}", "--entailment=nli:{run}"], "entailment=nli:"),
+        (["{run}", "--entailment=nli:{run}"], "entailment nli:"),
         (["{run}", "--out-dir={run}/metrics/attempt-1.jsonl"], "attempt-1.jsonl"),
     ],
 )
