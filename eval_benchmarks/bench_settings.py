@@ -50,6 +50,7 @@ class Judge(Section):
     max_tokens: Count
     seed: Seed
     api_key_env: KeyName
+    extra_body: Annotated[dict[str, Any] | None, Field(description="fields, such as {reasoning_effort: low}")]
     structured: Flag
     patterns: Flag
     swapped: Flag
@@ -63,8 +64,8 @@ class Judge(Section):
 
     @property
     def calls(self) -> dict[str, Any]:
-        """The keyword arguments of `open_backend` that say how endpoints are called."""
-        return {name: getattr(self, name) for name in CALLS}
+        """The keyword arguments of `open_backend` that are for endpoints."""
+        return {"extra_body": self.extra_body, **{name: getattr(self, name) for name in CALLS}}
 
     def sampling(self, trial: int = 0) -> Sampling:
         """Return how a judge is sampled in a trial, counted from 0. Each trial has its own seed."""

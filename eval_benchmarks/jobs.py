@@ -308,5 +308,5 @@ def has_what_it_needs(benchmark: Benchmark, measure: Measure | Original, leave_o
 
 def _open_embedder(settings: BenchSettings) -> Embedder:
     assert settings.embeddings.model is not None  # `check_models` has checked it
-    calls = {**settings.judge.calls, "api_key_env": settings.embeddings.api_key_env}
+    calls = {**settings.judge.calls, "api_key_env": settings.embeddings.api_key_env, "extra_body": None}
     return open_embedder(settings.embeddings.model, **calls)

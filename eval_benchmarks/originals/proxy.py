@@ -86,7 +86,7 @@ class CountingProxy:
             send(handler, 404, {"error": {"message": f"nothing answers {path}"}})
             return
         try:
-            work = self._reply(endpoint, path, json.loads(body))
+            work = self._reply(endpoint, path, {**json.loads(body), **endpoint.extra_body})
             reply = asyncio.run_coroutine_threadsafe(work, self._loop).result()
         except Exception as error:  # the model cannot be reached, so every request fails like this
             reply = Reply(None, f"failed: {error}")

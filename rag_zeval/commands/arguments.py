@@ -67,6 +67,13 @@ KeyEnv = Annotated[
     str | None,
     option(ENDPOINT, "The NAME of the environment variable that holds the API key. Default: OPENAI_API_KEY."),
 ]
+ExtraBody = Annotated[
+    str | None,
+    option(
+        ENDPOINT,
+        """A JSON object of more fields for every request to the judge, such as '{"reasoning_effort": "low"}'.""",
+    ),
+]
 EmbeddingsKeyEnv = Annotated[
     str | None,
     option(ENDPOINT, "The NAME of the environment variable with the key for --embeddings. Default: OPENAI_API_KEY."),
@@ -101,6 +108,18 @@ def check_threshold(threshold: float) -> None:
     """Raise InputError if the threshold is outside [0, 1]."""
     if not 0 <= threshold <= 1:
         raise InputError(f"--threshold is {threshold}, but must be from 0 to 1")
+
+
+def read_extra_body(text: str | None) -> dict[str, Any] | None:
+    """Return the fields that --extra-body holds. Raises InputError if it is no JSON object."""
+    from rag_zeval.files import DECODER
+
+    if text is None:
+        return None
+    with contextlib.suppress(ValueError, InputError, RecursionError):
+        if isinstance(fields := DECODER.decode(text), dict):
+            return fields
+    raise InputError("""--extra-body: expected a JSON object in quotes, such as '{"reasoning_effort": "low"}'""")
 
 
 def read_names(words: Sequence[str]) -> Mapping[str, str]:

@@ -16,6 +16,7 @@ from rag_zeval.commands.arguments import (
     WHAT,
     ConnectTimeout,
     EmbeddingsKeyEnv,
+    ExtraBody,
     KeyEnv,
     Map,
     ModelSpec,
@@ -25,6 +26,7 @@ from rag_zeval.commands.arguments import (
     VariantName,
     check_files,
     option,
+    read_extra_body,
     read_names,
     read_thresholds,
 )  # fmt: skip
@@ -146,6 +148,7 @@ def evaluate(
         float, option(JUDGE, "The sampling temperature. At 0 the judge always writes the likeliest token.")
     ] = Sampling.temperature,
     structured: Structured = False,
+    extra_body: ExtraBody = None,
     api_key_env: KeyEnv = None,
     embeddings_key_env: EmbeddingsKeyEnv = None,
 ) -> None:
@@ -178,6 +181,7 @@ def evaluate(
     calls = {
         "concurrency": concurrency, "timeout": timeout, "connect_timeout": connect_timeout,
         "max_body_mib": max_body_mib, "api_key_env": api_key_env,
+        "extra_body": read_extra_body(extra_body),
     }  # fmt: skip
     account = open_account(model, price, max_cost)
     judges = Judges(model, asking, trials, embeddings, claim_checker, bert_score, calls, account, embeddings_key_env)

@@ -5,7 +5,16 @@ from typing import Annotated
 
 import typer
 
-from rag_zeval.commands.arguments import ConnectTimeout, KeyEnv, ModelSpec, Structured, Timeout, VariantName
+from rag_zeval.commands.arguments import (
+    ConnectTimeout,
+    ExtraBody,
+    KeyEnv,
+    ModelSpec,
+    Structured,
+    Timeout,
+    VariantName,
+    read_extra_body,
+)
 from rag_zeval.errors import InputError
 
 
@@ -70,6 +79,7 @@ def smoke(
     structured: Structured = False,
     timeout: Timeout = 45.0,
     connect_timeout: ConnectTimeout = 10.0,
+    extra_body: ExtraBody = None,
     api_key_env: KeyEnv = None,
 ) -> None:
     """Ask a judge about one example and print its scores, its status and its speed.
@@ -87,6 +97,7 @@ def smoke(
         raise InputError("no judge: add --model with any judge, or --served with the folder that is served here")
     if structured:
         check_structured(spec)
-    calls = {"timeout": timeout, "connect_timeout": connect_timeout, "api_key_env": api_key_env}
+    extra = read_extra_body(extra_body)
+    calls = {"timeout": timeout, "connect_timeout": connect_timeout, "api_key_env": api_key_env, "extra_body": extra}
     if not ask_once(spec, served, variant=variant, structured=structured, **calls):
         raise typer.Exit(1)

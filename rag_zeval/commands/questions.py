@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rag_zeval.commands.arguments import ConnectTimeout, EmbeddingsKeyEnv, KeyEnv, Timeout, check_files
+from rag_zeval.commands.arguments import (
+    ConnectTimeout,
+    EmbeddingsKeyEnv,
+    ExtraBody,
+    KeyEnv,
+    Timeout,
+    check_files,
+    read_extra_body,
+)
 from rag_zeval.errors import InputError
 from rag_zeval.models.open import SPECS, open_backend, open_embedder
 from rag_zeval.terminal_tables import print_framed
@@ -92,6 +100,7 @@ def questions(
     seed: Annotated[int, typer.Option(help="The seed for the order in which chunks are used.")] = 0,
     timeout: Timeout = 600.0,
     connect_timeout: ConnectTimeout = 10.0,
+    extra_body: ExtraBody = None,
     api_key_env: KeyEnv = None,
     embeddings_key_env: EmbeddingsKeyEnv = None,
 ) -> None:
@@ -126,7 +135,7 @@ def questions(
     wanted = {kind: number * len(chunks) for kind, number in each.items()} or quotas(n or 50, names)
     total = sum(wanted.values())
     calls: dict[str, Any] = {"timeout": timeout, "connect_timeout": connect_timeout}
-    backend = open_backend(model, **calls, api_key_env=api_key_env)
+    backend = open_backend(model, **calls, api_key_env=api_key_env, extra_body=read_extra_body(extra_body))
     embedder = open_embedder(embeddings, **calls, api_key_env=embeddings_key_env) if embeddings is not None else None
     replies = ReplyCache(cache) if cache is not None else None
     if replies is not None:

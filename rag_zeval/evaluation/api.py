@@ -99,8 +99,8 @@ def evaluate(
         embeddings_key_env: The NAME of the environment variable with its key. Default: OPENAI_API_KEY.
         encoding: The encoding of a text file. Default: UTF-8, or UTF-16 with a byte order mark.
         skip_bad_rows: Leave out rows that cannot be read, and count them.
-        **calls: How an endpoint is called: concurrency, timeout, connect_timeout, max_body_mib and api_key_env, as
-            `open_backend` takes them.
+        **calls: How an endpoint is called: concurrency, timeout, connect_timeout, max_body_mib, api_key_env and
+            extra_body, as `open_backend` takes them.
 
     Returns:
         A list with one `Judged` for each answer and metric. It goes metric by metric, each in the order of the cases.

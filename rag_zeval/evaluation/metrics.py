@@ -15,7 +15,7 @@ from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder, Embedder
 from rag_zeval.models.language_model import Backend
 from rag_zeval.models.nli import Checker
-from rag_zeval.models.open import SPECS, can_constrain, open_backend, open_embedder
+from rag_zeval.models.open import SPECS, can_constrain, check_extra_body, open_backend, open_embedder
 from rag_zeval.results import result_row, row_id
 from rag_zeval.scorers.bert_score import BertScore
 from rag_zeval.scorers.claim_checkers import CheckedClaims
@@ -107,9 +107,9 @@ def chosen_scorers(given: str | Sequence[str] | None, criteria: str | Path | Seq
 def check_scorers(names: Sequence[Named], judges: Judges, asking: bool = True) -> None:
     """Raise InputError for a scorer that does not exist or whose model is not named. No model is loaded for this.
 
-    Likewise for an unknown prompt variant, for a model that cannot follow a JSON schema if it must, and for
-    `checked_claims` without `rag_zeval`, and for fewer than one trial. asking: whether a judge will be asked, and so
-    must be named.
+    Likewise for an unknown prompt variant, for a model that cannot follow a JSON schema if it must, for extra fields
+    that a request cannot have, for `checked_claims` without `rag_zeval`, and for fewer than one trial. asking: whether
+    a judge will be asked, and so must be named.
     """
     if judges.trials < 1:
         raise InputError(f"--trials is {judges.trials}, but must be 1 or more")
@@ -130,8 +130,10 @@ def check_scorers(names: Sequence[Named], judges: Judges, asking: bool = True) -
         raise InputError(f"{CheckedClaims.name} checks the claims of {JUDGE}: name both in --scorers")
     if judges.asking.variant is not None:
         find_variant(judges.asking.variant)
-    if judges.asking.structured and judges.model is not None:
-        check_structured(judges.model)
+    if judges.model is not None:
+        check_extra_body(judges.model, judges.calls.get("extra_body"))
+        if judges.asking.structured:
+            check_structured(judges.model)
 
 
 def check_structured(model: str) -> None:
@@ -189,7 +191,8 @@ def open_metrics(
     if judges.model is not None and any(map(asks_judge, names)):
         judge = open_backend(judges.model, **judges.calls, account=judges.account)
     if any(map(embeds, names)):
-        calls = {**judges.calls, "api_key_env": judges.embeddings_key_env}  # no server gets the key of another one
+        # no server gets the key or the extra fields of another one
+        calls = {**judges.calls, "api_key_env": judges.embeddings_key_env, "extra_body": None}
         embedder = open_embedder(str(judges.embeddings), **calls)
     if cache is not None:
         judge = CachedBackend(judge, cache) if judge else None

@@ -1,11 +1,12 @@
 """Sends requests to a server with OpenAI's protocol, many at a time, and counts what each one cost."""
 
 import asyncio
+import json
 import math
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +55,7 @@ class Endpoint:
     Several threads may use it, each with its own event loop. `concurrency` then holds for each of them.
     connect_timeout: seconds to connect, and for the server's first answer (to a request for its list of models).
     max_body_mib: largest body of an answer, in MiB. account: the budget that pays for the calls, if there is one.
+    extra_body: fields that callers of `post` add to their requests. They are part of `identity`.
     The key comes from the environment variable named by api_key_env. Only the HTTP client keeps it, and it is removed
     from everything that the server sends (`scrub`).
     Raises InputError if that variable is not set or holds no key, if a limit is not above 0, and if the openai package
@@ -72,6 +74,7 @@ class Endpoint:
         max_retries: int = RETRIES,
         api_key_env: str | None = None,
         account: Account | None = None,
+        extra_body: Mapping[str, Any] | None = None,
     ):
         self._key_env = api_key_env or KEY_ENV
         if api_key_env is not None:
@@ -88,7 +91,9 @@ class Endpoint:
             import openai  # noqa: F401
         self.name = model
         self.url = url.rstrip("/")
-        self.identity = f"{self.url} {model}"
+        self.extra_body = dict(extra_body or {})
+        extra = json.dumps(self.extra_body, sort_keys=True, separators=(",", ":"))  # one word of the identity
+        self.identity = f"{self.url} {model}{f' extra_body={extra}' if self.extra_body else ''}"
         self.at_once, self._max_retries = concurrency, max_retries
         self._timeout, self._connect_timeout, self._max_body_mib = timeout, connect_timeout, max_body_mib
         self._account = account

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +12,7 @@ from rag_zeval.budget import Account
 from rag_zeval.errors import InputError
 from rag_zeval.models.language_model import Backend
 from rag_zeval.models.precision import split_dtype
+from rag_zeval.secrets import looks_like_keys
 
 if TYPE_CHECKING:
     from rag_zeval.models.embeddings import Embedder
@@ -24,6 +27,11 @@ _ADDED = re.compile(r"(/chat/completions|/embeddings)/*\Z")  # paths that people
 _VLLM = re.compile(r"vllm:(.+?)(?:@([1-9]\d?))?", re.ASCII)
 OPENAI_URL = "https://api.openai.com/v1"
 SPECS = "transformers:FOLDER, vllm:FOLDER, openai:MODEL@http://host:port/v1 or, for OpenAI itself, openai:MODEL"
+# Fields of a request that options set, and fields that would change how an answer has to be read.
+OWN_FIELDS = (
+    *("model", "messages", "max_tokens", "max_completion_tokens", "temperature", "top_p", "seed", "response_format"),
+    *("stream", "n"),
+)
 EMBEDDER_SPECS = "FOLDER or openai:MODEL@http://host:port/v1"
 
 
@@ -70,6 +78,28 @@ def can_constrain(spec: str) -> bool:
     return check_spec(spec) is not None or spec.startswith("vllm:")
 
 
+def check_extra_body(spec: str, extra_body: Mapping[str, Any] | None, key: str = "extra_body") -> None:
+    """Raise InputError if requests to this model can have no extra fields, or not these, such as an API key.
+
+    key: what errors call the fields.
+
+    >>> check_extra_body("openai:o3", {"reasoning_effort": "low"})
+    """
+    if not extra_body:
+        return
+    if check_spec(spec) is None:
+        raise InputError(f"{key}: {spec} gets no requests; only endpoints can have extra fields")
+    for name in OWN_FIELDS:
+        if name in extra_body:
+            raise InputError(f"{key}: leave out '{name}'; RAG-Zeval sets it itself")
+    try:
+        text = json.dumps(extra_body, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{key}: it cannot be sent as JSON: {error}") from error
+    if any(looks_like_keys(text)):
+        raise InputError(f"{key}: it holds an API key, and results record these fields; see api_key_env")
+
+
 def open_backend(
     spec: str,
     *,
@@ -79,6 +109,7 @@ def open_backend(
     max_body_mib: float = 16.0,
     api_key_env: str | None = None,
     account: Account | None = None,
+    extra_body: Mapping[str, Any] | None = None,
     processes: int = 1,
 ) -> Backend:
     """Open the model that a spec names: `transformers:FOLDER` (or just the folder), `openai:MODEL@URL`, `vllm:FOLDER`.
@@ -93,11 +124,13 @@ def open_backend(
         max_body_mib: For an endpoint: the largest response, in MiB.
         api_key_env: For an endpoint: the NAME of the environment variable with the key. Default: OPENAI_API_KEY.
         account: For an endpoint: the budget that pays for the calls.
+        extra_body: For an endpoint: fields that are added to every request, such as `{"reasoning_effort": "low"}`.
         processes: For transformers: how many processes to run, each with its own copy of the model.
 
     Raises:
-        InputError: For a malformed spec, a folder without a model, and a limit or key that cannot be used.
+        InputError: For a malformed spec, a folder without a model, and a limit, key or extra field that cannot be used.
     """
+    check_extra_body(spec, extra_body)
     if (endpoint := check_spec(spec)) is not None:
         from rag_zeval.models.openai_api import OpenAIBackend
 
@@ -109,6 +142,7 @@ def open_backend(
             max_body_mib=max_body_mib,
             api_key_env=api_key_env,
             account=account,
+            extra_body=extra_body,
         )
     if (on_gpus := _VLLM.fullmatch(spec)) is not None:
         from rag_zeval.models.vllm_local import VLLMBackend

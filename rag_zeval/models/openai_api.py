@@ -48,6 +48,7 @@ class OpenAIBackend(Endpoint):
             "max_tokens": sampling.max_tokens,
             "seed": request.seed,
         }
+        arguments |= self.extra_body
         if request.response_schema is not None:
             schema = {"name": "reply", "schema": request.response_schema, "strict": True}
             arguments["response_format"] = {"type": "json_schema", "json_schema": schema}

@@ -36,7 +36,8 @@ def _different(alphas: list[float]) -> list[float]:
 
 
 Alphas = Annotated[list[FiniteFloat], Field(min_length=1), AfterValidator(_different)]
-FREE = "verl"  # the subtree of verl's own keys: the train stage checks them against verl's schema
+# Keys whose inner keys are not ours: verl's, which the train stage checks against its schema, and those of a vendor.
+FREE = ("verl", "judge.extra_body")
 NOTHING, OTHER_KEY = r"(?!)", r"\$\{[\w.]+\}"
 # The only environment variable that the configuration may read, and only in our files: the folder of the public data.
 DATA = r"\$\{oc\.env:RAG_ZEVAL_DATA(?:,[^${}\\]*)?\}"
@@ -174,8 +175,9 @@ def _parsed(text: str) -> Any:
 
 def _check_keys(source: str, config: DictConfig, layer: DictConfig) -> None:
     known = set(key_paths(config))
+    inner = tuple(f"{key}." for key in FREE if key in known)
     for key in key_paths(layer):
-        if key not in known and not (FREE in known and key.startswith(FREE + ".")):
+        if key not in known and not key.startswith(inner):
             raise InputError(f"{source}: unknown key '{key}'{nearest(key, known)}")
 
 

@@ -228,6 +228,11 @@ def test_without_data_it_says_what_is_left_out_and_how_to_get_it(nano: Any, tmp_
         ),
         (["embeddings.model=no/such"], "embeddings.model: no/such: no model there (no/such/config.json is missing)"),
         (["embeddings.model='openai:m@http://me:secret@h/v1'"], "without user, password or query"),
+        (
+            ["judge.extra_body={{think: false}}", "scorers=[rag_zeval]"],
+            "judge.extra_body: checkpoints/nano-base gets no requests",
+        ),
+        (["judge.extra_body=low"], "judge.extra_body: must be "),
         (["judge.variant=papre"], "unknown prompt variant 'papre'"),
         *((["max_cost=" + limit], "max_cost: must be a number from 0.001 to 1e+06, found ") for limit in NO_LIMITS),
         (["out_dir=null"], "out_dir: must be a folder, found null"),
@@ -321,6 +326,7 @@ def test_vectors_come_from_their_own_model_with_its_own_key(literal_judge: Any, 
     monkeypatch.setenv("VECTOR_KEY", "secret-of-the-vectors")
     run = literal(4, change=one_truth)
     words = ["scorers=[ragas_answer_similarity,ragas_answer_correctness]", "embeddings.api_key_env=VECTOR_KEY"]
+    words.append("judge.extra_body={reasoning: {effort: low}}")
     assert run(*words, f"embeddings.model='{vectors}'") == 0
     rows = run.summary()
     alone = rows["ragas_answer_similarity", vectors, "pearson"]  # no judge: once, by the model of sentences
@@ -328,8 +334,9 @@ def test_vectors_come_from_their_own_model_with_its_own_key(literal_judge: Any, 
     both = rows["ragas_answer_correctness", judge, "pearson"]
     assert (both["coverage"], both["calls"], both["cached"]) == (1, 8 + 4 + 8, 4 + 16)  # vectors are all there already
     sent = zip(literal_judge.requests, literal_judge.headers, strict=True)
-    keys = {(body["model"], headers["authorization"]) for body, headers in sent}
-    assert keys == {("small", "Bearer secret-of-the-vectors"), ("judge", "Bearer none")}
+    keys = {(body["model"], headers["authorization"], "reasoning" in body) for body, headers in sent}
+    assert keys == {("small", "Bearer secret-of-the-vectors", False), ("judge", "Bearer none", True)}
+    assert {"effort": "low"} in [body.get("reasoning") for body in literal_judge.requests]
     assert "secret-of-the-vectors" not in "".join(path.read_text() for path in run.out.rglob("*.json*"))
 
 

@@ -60,7 +60,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def scorer(judge: ScriptedJudge, cache: Path, timeout: float = 30.0, trial: int = 0) -> OriginalScorer:
-    backend = OpenAIBackend("judge", judge.url, max_retries=1)
+    backend = OpenAIBackend("judge", judge.url, max_retries=1, extra_body={"think": False})
     return OriginalScorer(NAME, backend, None, cache, timeout, trial)
 
 
@@ -83,7 +83,7 @@ def test_what_a_package_asks_is_counted_by_example_and_asked_once(
     assert {(row.calls, row.cached, row.prompt_tokens, row.completion_tokens, row.final) for row in first.values()} == {
         (2, 0, 14, 10, True)
     }
-    assert len(scripted_judge.requests) == 12
+    assert [body["think"] for body in scripted_judge.requests] == [False] * 12
     again = list(scorer(scripted_judge, tmp_path / "kept.sqlite").score(rows))
     assert {(row.values, row.calls, row.cached, row.prompt_tokens) for row in again} == {((0.25, 0.75), 0, 2, 14)}
     assert len(scripted_judge.requests) == 12

@@ -111,6 +111,9 @@ def test_bad_rows_stop_the_run_before_any_call(run: Run, endpoint: Any, tmp_path
         (["--connect-timeout", "0"], "connect_timeout is 0, must be"),
         (["--max-body-mib", "inf"], "max_body_mib is inf, must be"),
         (["--api-key-env", "NO_KEY"], "NO_KEY is not set"),
+        (["--extra-body", "{think: false}"], "--extra-body: expected a JSON object in quotes, such as '{"),
+        (["--extra-body", "[1]"], "--extra-body: expected a JSON object"),
+        (["--extra-body", '{"n": 2}', "--dry-run"], "extra_body: leave out 'n'"),
         (["--cache", "notes"], "notes: cannot be used as a reply cache"),
         (["--out", "in.jsonl"], "--out in.jsonl is the same file as INPUT"),
         (["new=./in.jsonl"], "in.jsonl: is given twice; remove one of the two"),
@@ -188,8 +191,10 @@ def test_an_interrupted_run_says_that_it_goes_on(evaluate: Run, endpoint: Any, r
 
 def test_options_reach_the_model_and_the_rows(evaluate: Run, endpoint: Any, tmp_path: Path) -> None:
     assert evaluate("--out", "default.jsonl").returncode == 0
-    assert evaluate("--max-tokens", 77, "--temperature", 0.5, "--structured").returncode == 0
+    options = ["--max-tokens", 77, "--temperature", 0.5, "--structured", "--extra-body", '{"think": false}']
+    assert evaluate(*options).returncode == 0
     assert [(sent["max_tokens"], sent["temperature"]) for sent in endpoint.requests] == [(8192, 0.1), (77, 0.5)]
+    assert [sent.get("think") for sent in endpoint.requests] == [None, False]
     json_schema = {"name": "reply", "schema": response_schema(2, "paper"), "strict": True}
     assert endpoint.requests[1]["response_format"] == {"type": "json_schema", "json_schema": json_schema}
     (noted,) = read_jsonl(tmp_path / "o.jsonl")
@@ -342,6 +347,7 @@ def test_a_result_file_holds_one_run_only(evaluate: Run, endpoint: Any, tmp_path
     rows = (tmp_path / "o.jsonl").read_bytes()
     refusals = {
         "identity ('judge' before, 'other' now)": evaluate("--model", endpoint.spec("other")),
+        """identity ('prompt' before, 'extra_body={"a":1}' now)""": evaluate("--extra-body", '{"a": 1}'),
         "variant": evaluate("--variant", "verdict-last"),
         "sampling.temperature": evaluate("--temperature", 0.5),
         "structured": evaluate("--structured"),

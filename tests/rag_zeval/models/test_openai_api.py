@@ -1,6 +1,7 @@
 import asyncio
 import base64
 import contextlib
+import math
 import random
 import re
 import resource
@@ -372,6 +373,36 @@ def test_the_key_comes_from_the_named_variable_and_is_not_kept(endpoint: Any, mo
     list(as_finished(backend.complete, [request()], 1))
     assert endpoint.headers[0]["authorization"] == "Bearer sk-secret"
     assert "sk-secret" not in repr(vars(backend)) + backend.identity + backend.name
+
+
+def test_extra_fields_are_sent_also_in_a_changed_request_and_make_another_model(endpoint: Any) -> None:
+    extra = {"reasoning_effort": "low", "chat_template_kwargs": {"enable_thinking": False}}
+    endpoint.replies = "fine"
+    endpoint.faults.append({"status": 400, "body": {"error": {"message": "seed is not supported", "param": "seed"}}})
+    (reply,) = ask(endpoint, extra_body=extra)
+    first, second = endpoint.requests
+    assert reply.text == "fine" and {"seed": first["seed"], **second} == first and "seed" not in second
+    (_,) = ask(endpoint)
+    assert first == {**endpoint.requests[2], **extra}
+    plain, other, same = (OpenAIBackend("m", endpoint.url, extra_body=one).identity for one in (None, extra, {**extra}))
+    assert plain == f"{endpoint.url} m" and plain != other == same
+
+
+@pytest.mark.parametrize(
+    ("spec", "extra", "why"),
+    [
+        ("openai:m", {"temperature": 0}, "leave out 'temperature'; RAG-Zeval sets it itself"),
+        ("openai:m", {"stream": True}, "leave out 'stream'"),
+        ("openai:m", {"think": {1, 2}}, "cannot be sent as JSON: Object of type set is not JSON serializable"),
+        ("openai:m", {"think": math.nan}, "cannot be sent as JSON: "),
+        ("openai:m", {"litellm": {"api_key": "sk-1234567890abcdef"}}, "holds an API key"),
+        ("transformers:x", {"think": False}, "transformers:x gets no requests; only endpoints can have extra fields"),
+    ],
+)
+def test_extra_fields_that_no_request_can_have_are_refused(spec: str, extra: dict[str, Any], why: str) -> None:
+    with pytest.raises(InputError) as error:
+        open_backend(spec, extra_body=extra)
+    assert str(error.value).startswith("extra_body: ") and why in str(error.value) and "sk-1" not in str(error.value)
 
 
 KEY = "sk-canary+0123456789/abcdefghijklmnopqrstuvwxyz"
