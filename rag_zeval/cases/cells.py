@@ -18,7 +18,18 @@ from decimal import Decimal
 from itertools import accumulate, pairwise
 from typing import Any
 
-from rag_zeval.cases.names import CHUNK_ID, CHUNK_TEXT, NOTHING
+from rag_zeval.cases.names import (
+    CHUNK_ID,
+    CHUNK_IN,
+    CHUNK_LIST,
+    CHUNK_TEXT,
+    NOTHING,
+    SNIPPET,
+    TEXT_PARTS,
+    TRUTH_TEXT,
+    plain_name,
+    snake_name,
+)
 from rag_zeval.errors import InputError
 from rag_zeval.files import MOST_DIGITS
 from rag_zeval.text import is_blank
@@ -34,6 +45,10 @@ PRINTED = re.compile(
     | (?:[A-Z]\w*|deque|dict_\w+)\((?:\w+=|\[).*\)\Z  # AIMessage(content='It is.'), dict_values(['It is.'])""",
     re.DOTALL | re.VERBOSE,
 )
+# What LangChain prints for a chunk or a message: page_content='It is.' metadata={}, or Document(page_content='It is.').
+FIELDS = re.compile(r"""(page_content|content|text)=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?:\ \w+=|\Z)""", re.DOTALL)
+CALL = re.compile(r"[A-Z]\w*\(\w+=.*\)\Z", re.DOTALL)
+STRING_OR_ENUM = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|<\w+\.\w+: [^<>]*>""", re.DOTALL)
 SERIES = re.compile(r"\ndtype: \w+\Z")  # the end of a printed pandas Series
 SKIPPED = (tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 VALUES = (tokenize.STRING, tokenize.NUMBER)
@@ -57,13 +72,20 @@ def is_nothing(value: Any) -> bool:
 def is_object(value: Any) -> bool:
     """Whether a value is an object, a list of objects such as chat messages, or a text that prints one of these.
 
-    An object with the field "error" does not count, because it takes the place of an answer.
+    An object with the field "error" does not count, because it takes the place of an answer. The parts of one text do
+    not count, either.
     """
     if isinstance(value, str) and OBJECTS.match(value):
         value = unfolded(value)
     if isinstance(value, list):
-        return bool(value) and all(isinstance(item, Mapping) for item in value)
+        return bool(value) and all(isinstance(item, Mapping) for item in value) and _joined(value) is None
     return isinstance(value, Mapping) and "error" not in value
+
+
+def is_numbers(value: Any) -> bool:
+    """Whether a value is a list of numbers, such as tokens or an embedding, or a text that prints one."""
+    value = unfolded(value)
+    return isinstance(value, list) and bool(value) and all(isinstance(item, (int, float)) for item in value)
 
 
 def prints_object(text: str, or_list: bool) -> bool:
@@ -88,9 +110,15 @@ def unquoted(value: Any) -> Any:
 def as_text(value: Any) -> str | None:
     """Return a value as text. None if it means that nothing is there.
 
-    Numbers and truth values become what Python prints. Raises InputError for lists and objects.
+    Numbers and truth values become what Python prints. A list that holds one text, or the parts of one, is that text.
+    A text that prints a chunk or a message of LangChain is read as the text inside. Raises InputError for other lists
+    and for objects.
     """
     value = _decoded(value)
+    if isinstance(value, list) and (joined := _joined(value)) is not None:
+        value = joined
+    if isinstance(value, str) and isinstance(shown := _shown(value), Mapping):
+        value = _inner_text(shown)
     if is_nothing(value):
         return None
     if isinstance(value, str):
@@ -101,6 +129,40 @@ def as_text(value: Any) -> str | None:
             "--map answer=output.text or --map answer=outputs.0"
         )
     return str(value)
+
+
+def _joined(items: list[Any]) -> str | None:
+    """Return the text of a list that holds one text or null, or the parts into which model APIs split one, or None."""
+    if len(items) == 1 and (items[0] is None or isinstance(items[0], str)):
+        return items[0] or ""
+    parts = [{name: value for name, value in item.items() if value is not None} for item in items if _is_part(item)]
+    named = all(part.get("type") in TEXT_PARTS for part in parts)
+    if not parts or len(parts) < len(items) or not (named or (len(parts) == 1 and parts[0].keys() == {"text"})):
+        return None
+    return "".join(part["text"] for part in parts)
+
+
+def _is_part(item: Any) -> bool:
+    return isinstance(item, Mapping) and isinstance(item.get("text"), str)
+
+
+def _inner_text(item: Mapping[Any, Any], column: str = "COLUMN") -> Any:
+    """Return the text of an object that is a chunk or a message, None if it is empty.
+
+    Raises InputError unless the object holds exactly one text.
+    """
+    texts = _texts(item)
+    if not texts and _is_sentences(item.get("sentences")):
+        return " ".join(map(str.strip, item["sentences"]))
+    if not texts and any(map(_is_text_name, item)):
+        return None
+    if len({str(text) for text in texts.values()}) != 1:
+        found = " and ".join(texts) or f"only {', '.join(map(str, item)) or 'an empty object'}"[:MOST_FIELDS]
+        raise InputError(
+            f"a chunk that is an object must have its text in one of {', '.join(CHUNK_TEXT)}; found {found}. "
+            f"If the text is elsewhere, name its path, as in --map contexts={_example(item, column)}"
+        )
+    return next(iter(texts.values()))
 
 
 def as_id(value: Any) -> str | None:
@@ -142,41 +204,119 @@ def is_empty_list(value: Any) -> bool:
     return isinstance(found, (list, tuple, set)) and not found
 
 
-def as_chunks(value: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def as_chunks(
+    value: Any, column: str = "COLUMN", separator: str | None = None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the texts and the ids of retrieved chunks, which may be texts or objects.
 
+    separator: a pattern at which a text that prints no list is split into chunks.
     The ids are empty unless every chunk has one. Raises InputError for an object that does not hold exactly one text
-    under the names in `names.CHUNK_TEXT`.
+    under the names in `names.CHUNK_TEXT`. Its message names the likely path of the text in the column.
     """
-    chunks = [_chunk(item) for item in _items(value)]
+    items = _items(value)
+    if separator and len(items) == 1 and isinstance(items[0], str) and items[0] is value:
+        items = re.split(separator, value)
+    while len(items) == 1 and isinstance(items[0], Mapping) and (held := _held(items[0])) is not None:
+        items = _items(held)  # {"citations": [...]}
+    chunks = [_chunk(one, column) for item in items for one in _unrolled(item)]
     there = [(text, id_) for text, id_ in chunks if text is not None]
     ids = tuple(id_ for _, id_ in there if id_ is not None)
     return tuple(text for text, _ in there), ids if len(ids) == len(there) else ()
 
 
 def as_truth(value: Any) -> str | None:
-    """Return the ground truth, or None. If there are several ways to write it, return the first."""
-    return next(iter(as_texts(value)), None)
+    """Return the ground truth, or None. If there are several ways to write it, return the first.
+
+    An object holds the ground truth under one of the names in `names.TRUTH_TEXT`.
+    """
+    for item in _items(value):
+        inner = [item[name] for name in TRUTH_TEXT if name in item] if isinstance(item, Mapping) else []
+        if texts := as_texts(inner[0] if inner else [item]):
+            return texts[0]
+    return None
 
 
-def _chunk(item: Any) -> tuple[str | None, str | None]:
+def _shown(text: str) -> Any:
+    """Return the object that a text prints, if it is a chunk or a message; otherwise the text itself."""
+    bare = text.strip()
+    found: Any = None
+    with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+        if match := FIELDS.match(bare):
+            if re.search(rf"\s{match[1]}=", bare):  # several, joined to one text
+                return text
+            found = {match[1]: _evaluated(match[2])}
+        elif CALL.match(bare):
+            found = _evaluated(bare)
+    return found if isinstance(found, Mapping) and any(name in found for name in (*CHUNK_TEXT, *CHUNK_IN)) else text
+
+
+def _unrolled(item: Any) -> Sequence[Any]:
+    """Return the chunks of an object that holds a list of each field, such as the texts and the ids of all chunks.
+
+    `datasets` and Open WebUI write chunks in this form. Any other item is the only one.
+    """
+    lists = {name: held for name, held in item.items() if isinstance(held, list)} if isinstance(item, Mapping) else {}
+    has_texts = any(map(_is_text_name, lists)) or any(map(_is_sentences, lists.get("sentences", ())))
+    if not has_texts or len({len(held) for held in lists.values()}) > 1:
+        return (item,)
+    return [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
+
+
+def _is_text_name(name: Any) -> bool:
+    return snake_name(str(name)) in (*CHUNK_TEXT, *SNIPPET)
+
+
+def _is_sentences(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _chunk(item: Any, column: str) -> tuple[str | None, str | None]:
+    if isinstance(item, list) and len(item) == 2:
+        first, second = item
+        if isinstance(first, Mapping) and isinstance(second, (int, float)):  # a chunk and its score
+            item = first
+        elif isinstance(first, str) and _is_sentences(second):  # HotpotQA: a title and the sentences
+            item = {"sentences": second}
+    if isinstance(item, str):
+        item = _shown(item)
     if not isinstance(item, Mapping):
         return as_text(item), None
-    if "node" in item and isinstance(item["node"], Mapping):  # LlamaIndex: NodeWithScore
-        item = item["node"]
-    texts = {name: item[name] for name in CHUNK_TEXT if not is_nothing(item.get(name))}
-    if not texts and any(name in item for name in CHUNK_TEXT):
+    around: list[Any] = []  # the objects that hold the chunk, the innermost first
+    while not _texts(item) and (inner := _inside(item)) is not None:
+        around.insert(0, item)
+        item = inner
+    text = _inner_text(item, column)
+    if text is None:
         return None, None
-    if len({str(text) for text in texts.values()}) != 1:
-        found = " and ".join(texts) or f"only {', '.join(map(str, item)) or 'an empty object'}"[:MOST_FIELDS]
-        raise InputError(
-            f"a chunk that is an object must have its text in one of {', '.join(CHUNK_TEXT)}; found {found}. "
-            "If the text is elsewhere, name its path, as in --map contexts=hits._source.text"
-        )
-    metadata = item.get("metadata")
-    places = [item, *([metadata] if isinstance(metadata, Mapping) else [])]
-    ids = [as_id(place[name]) for place in places for name in CHUNK_ID if not is_nothing(place.get(name))]
-    return as_text(next(iter(texts.values()))), ids[0] if ids else None
+    places = [place for place in (item, item.get("metadata"), *around) if isinstance(place, Mapping)]
+    ids = [place[name] for place in places for name in CHUNK_ID if not is_nothing(place.get(name))]
+    return as_text(text), next((as_id(id_) for id_ in ids if not isinstance(id_, list)), None)  # LangChain: a class
+
+
+def _example(item: Mapping[str, Any], column: str) -> str:
+    """Return the path to a text inside the chunks of a column, or an example of one."""
+    inner = {name: value for name, value in item.items() if isinstance(value, Mapping)}
+    paths = (f"{column}.{name}.{last}" for name, value in inner.items() for last in _texts(value))
+    return next(paths, "hits._source.text")
+
+
+def _texts(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that may be a chunk's text, by name. A snippet is one only if there is no other."""
+    there = {name: value for name, value in item.items() if not (is_nothing(value) or isinstance(value, Mapping))}
+    found = {name: value for name, value in there.items() if snake_name(str(name)) in (*CHUNK_TEXT, *SNIPPET)}
+    return {name: value for name, value in found.items() if snake_name(str(name)) in CHUNK_TEXT} or found
+
+
+def _inside(item: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    return next((item[name] for name in CHUNK_IN if isinstance(item.get(name), Mapping)), None)
+
+
+def _held(item: Mapping[str, Any]) -> Any:
+    """Return the list, or the object with a list, in which an object that is no chunk holds chunks. Otherwise None."""
+    if _texts(item) or _inside(item) is not None:
+        return None
+    held = [value for name, value in item.items() if plain_name(str(name)) in CHUNK_LIST]
+    return held[0] if len(held) == 1 and isinstance(held[0], (list, Mapping)) else None
 
 
 def _items(value: Any) -> Sequence[Any]:
@@ -218,15 +358,21 @@ def printed(text: str) -> Any:
     if not (LISTS.match(bare) or TUPLES.match(bare)):
         return text
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about invalid escapes
-            value = _literal(ast.parse(_with_commas(bare), mode="eval").body)
-            return text if isinstance(value, str) else value
+        # LlamaIndex prints nodes with members of enumerations, such as <ObjectType.TEXT: '1'>
+        value = _evaluated(_with_commas(STRING_OR_ENUM.sub(lambda match: match[1] or "None", bare)))
+        return text if isinstance(value, str) else value
     except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError) as error:
         if bare[0] == "(":
             return text
         shown = bare[:MOST_SHOWN] + ("…" if len(bare) > MOST_SHOWN else "")
         raise InputError(f"looks like a list but cannot be read as one; was it cut off?: {shown!r}") from error
+
+
+def _evaluated(text: str) -> Any:
+    """Return the value of a literal in Python, see `_literal`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about invalid escapes
+        return _literal(ast.parse(text, mode="eval").body)
 
 
 def _with_commas(text: str) -> str:

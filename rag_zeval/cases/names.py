@@ -31,26 +31,29 @@ FIELDS: Mapping[str, str] = {
 
 # Column names that are recognised for each field. A file with two such columns for one field is rejected, unless one
 # has our own name. Sources: field names of ragas 0.1 to 0.4, DeepEval, RAGChecker, open-rag-eval, TruLens, ARES,
-# Phoenix, MLflow, LangSmith, LangChain (create_retrieval_chain, RetrievalQA), LlamaIndex, DPR, FiD and promptfoo.
+# Phoenix, MLflow, Databricks, LangSmith, LangChain (create_retrieval_chain, RetrievalQA), LlamaIndex, DPR, FiD,
+# promptfoo, Giskard, Galileo, AutoRAG, Dify, DSPy, Haystack, lm-eval, SQuAD and MuSiQue.
 NAMES: Mapping[str, tuple[str, ...]] = {
-    "question": ("question", "query", "user_input", "user_query", "user_question", "input", "prompt", "question_text"),
+    "question": ("question", "query", "user_input", "user_query", "user_question", "input", "prompt", "question_text",
+                 "request"),
     "answer": (
         "answer", "response", "output", "prediction", "actual_output", "generated_answer", "model_answer",
         "model_output", "system_answer", "rag_answer", "predicted_answer", "generated_response", "model_response",
         "llm_response", "llm_output", "output_text", "completion", "generation", "generated_text", "pred", "hypothesis",
-        "result",
+        "result", "generated_output", "agent_answer", "assistant_answer", "pred_answer", "pred_response",
+        "prediction_text", "filtered_resp", "reply",
     ),
     "contexts": (
         "context", "chunk", "document", "doc", "passage", "source_document", "retrieved_context", "retrieval_context",
         "retrieved_document", "retrieved_doc", "retrieved_passage", "retrieved_chunk", "context_list", "contexts_list",
         "context_text", "ctx", "relevant_context", "source_node", "search_result", "retrieved_text", "chunk_text",
-        "passage_text", "document_text",
+        "passage_text", "document_text", "retrieved_content", "retriever_resource", "paragraph",
     ),
     "truth": (
         "truth", "ground_truth", "ground_truth_answer", "gold_answer", "gold", "golden_answer", "gt_answer", "gt",
         "reference_answer", "expected_output", "expected_answer", "expected_response", "expected", "correct_answer",
         "ideal_answer", "ideal", "target", "target_answer", "reference_output", "true_answer", "answer_ground_truth",
-        "label_answer",
+        "label_answer", "generation_gt",
     ),
     "reference": ("reference",),
     "id": (
@@ -65,17 +68,60 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "gold_chunk_ids": ("gold_chunk_id", "reference_context_id", "gold_id", "gold_doc_id", "relevant_doc_id"),
     "latency_s": ("latency_s", "latency_seconds", "latency_sec"),
     "cost_usd": ("cost_usd", "cost_dollar", "total_cost_usd"),
+    "run": ("query_run", "repetition_number"),
 }  # fmt: skip
 
 # Names of the text and of the id in an object that is a chunk. LangChain: page_content; LlamaIndex, RAGChecker, DPR:
-# text; MLflow, OpenAI: content.
-CHUNK_TEXT = ("text", "page_content", "content", "passage", "chunk", "document", "body")
-CHUNK_ID = ("doc_id", "id", "chunk_id", "id_", "node_id", "doc_uri", "passage_id", "document_id")
+# text; MLflow, OpenAI, Haystack: content; FlashRAG: contents; MS MARCO: passage_text; MuSiQue: paragraph_text;
+# OpenInference, which Phoenix records: document.content.
+CHUNK_TEXT = (
+    "text", "page_content", "content", "passage", "chunk", "document", "body", "contents", "passage_text",
+    "paragraph_text", "document.content",
+)  # fmt: skip
+SNIPPET = ("snippet", "chunk_text")  # texts if there is no other. Cohere, Perplexity, Google
+CHUNK_ID = (
+    "doc_id", "id", "chunk_id", "id_", "node_id", "doc_uri", "passage_id", "document_id", "document.id", "_id",
+)  # fmt: skip
+# Names of an object in a chunk that holds its text. LlamaIndex: node, text_resource; LangChain's dumpd: kwargs;
+# Elasticsearch: _source; Bedrock: content; Cohere: document, data; Google: chunkInfo, retrievedContext; Pinecone
+# Assistant: highlight, which Elasticsearch has, too.
+CHUNK_IN = (
+    "node", "text_resource", "kwargs", "_source", "content", "document", "doc", "data", "chunkInfo", "retrievedContext",
+    "highlight",
+)  # fmt: skip
+# Names of the list in an object that holds chunks. Azure: citations; Elasticsearch: hits; Bedrock: retrievalResults.
+CHUNK_LIST = ("citation", "hit", "retrieval_result")
+# Names of the text in an object that is a ground truth. TriviaQA: value; KILT: answer; SQuAD: text.
+TRUTH_TEXT = ("value", "answer", "text", "content")
+TEXT_PARTS = ("text", "output_text", "input_text")  # types of the parts of a text in the replies of model APIs
+
+# Columns that hold a row's fields as an object: {"inputs": {"question": ...}}, or inputs.question in a flattened table.
+# MLflow, LangSmith: inputs, outputs; Azure: inputs; OpenAI: item, sample, datasource_item. They hold no ids of rows.
+RECORDS = (
+    "input", "output", "expectation", "reference_output", "item", "sample", "datasource_item", "request", "response",
+)  # fmt: skip
+# Where the replies and files of model APIs hold our fields. A reply may be a row, or the value of a column for answers.
+# All are known by the paths of their answer and contexts.
+REPLIES: tuple[Mapping[str, str], ...] = (
+    # Azure OpenAI On Your Data; OpenAI's chat completions, which many copy
+    {"answer": "choices.message.content", "contexts": "choices.message.context.citations"},
+    {"answer": "choices.message.content"},
+    # Gemini with grounding, and without
+    {"answer": "candidates.content.parts", "contexts": "candidates.groundingMetadata.groundingChunks"},
+    {"answer": "candidates.content.parts"},
+    # Amazon Bedrock: RetrieveAndGenerate, and the data sets of its RAG evaluation
+    {"question": "input.text", "answer": "output.text", "contexts": "citations.retrievedReferences"},
+    {"question": "conversationTurns.prompt.content.text", "answer": "conversationTurns.output.text",
+     "contexts": "conversationTurns.output.retrievedPassages.retrievalResults",
+     "truth": "conversationTurns.referenceResponses.content.text"},
+    {"answer": "answer.answerText", "contexts": "answer.references"},  # Vertex AI Search
+    {"answer": "sample.output.content"},  # output items of OpenAI's Evals API
+)  # fmt: skip
 
 # Fields of a JSON object that may hold its rows.
 ENTRIES = (
     "results", "test_cases", "data", "samples", "rows", "examples", "records", "items", "cases", "testCases",
-    "test_results", "testResults",
+    "test_results", "testResults", "predictions",
 )  # fmt: skip
 
 # What spreadsheets write where a formula failed. A text that begins with "=" or "-" becomes "#NAME?".
@@ -96,6 +142,7 @@ class Layout:
     columns: for each of our fields, the tool's column.
     other_meaning: columns whose name suggests one of our fields, and what they hold instead, in words.
     example: a row as the tool writes it, for the tests.
+    separator: a pattern of what the tool writes between several contexts in one text.
     """
 
     name: str
@@ -103,6 +150,7 @@ class Layout:
     columns: Mapping[str, str]
     example: Mapping[str, Any]
     other_meaning: Mapping[str, str] = field(default_factory=dict)
+    separator: str | None = None
 
 
 LAYOUTS = (
@@ -137,6 +185,23 @@ LAYOUTS = (
         {"context.span_id": "s", "document_position": 0, "input": "q?", "output": "a", "reference": "c"},
     ),
     Layout(
+        "Phoenix",  # phoenix.client: get_input_output_context and get_retrieved_documents, joined
+        ("context.span_id", "document_position", "input", "output", "document"),
+        {"id": "context.span_id", "question": "input", "answer": "output", "passage": "document",
+         "context_ids": "document_position"},
+        {"context.span_id": "s", "document_position": 0, "input": "q?", "output": "a", "document": "c"},
+    ),
+    Layout(
+        "DeepEval",  # deepeval 4: EvaluationDataset.save_as
+        ("input", "actual_output", "retrieval_context", "source_file", "additional_metadata"),
+        {"question": "input", "answer": "actual_output", "truth": "expected_output", "contexts": "retrieval_context",
+         "id": "name"},
+        {"input": "q?", "actual_output": "a", "expected_output": "t", "retrieval_context": "c", "name": "1",
+         "source_file": None, "additional_metadata": None},
+        {"context": "the ideal context of DeepEval, not what was retrieved"},
+        separator=r"(?<=\S)\|(?=\S)(?!--)",  # not the one of a table in Markdown
+    ),
+    Layout(
         "DeepEval",  # deepeval 4: LLMTestCase
         ("input", "actual_output"),
         {"question": "input", "answer": "actual_output", "truth": "expected_output", "contexts": "retrieval_context",
@@ -145,10 +210,49 @@ LAYOUTS = (
         {"context": "the ideal context of DeepEval, not what was retrieved"},
     ),
     Layout(
+        "Databricks",  # Agent Evaluation
+        ("request", "response", "retrieved_context"),
+        {"id": "request_id", "question": "request", "answer": "response", "contexts": "retrieved_context",
+         "truth": "expected_response"},
+        {"request_id": "1", "request": "q?", "response": "a", "expected_response": "t", "expected_facts": ["f"],
+         "retrieved_context": [{"doc_uri": "d", "content": "c"}]},
+    ),
+    Layout(
+        "Galileo",  # datasets of galileo 1: `output` is shown as ground truth
+        ("input", "output", "generated_output"),
+        {"question": "input", "answer": "generated_output", "truth": "output"},
+        {"input": "q?", "output": "t", "generated_output": "a", "context": "c", "metadata": None},
+    ),
+    Layout(
         "DPR",  # DPR, FiD, Atlas: gold answers in `answers`, retrieved contexts in `ctxs`
         ("question", "answers", "ctxs"),
         {"question": "question", "truth": "answers", "contexts": "ctxs"},
         {"question": "q?", "answers": ["t", "t2"], "ctxs": [{"id": "d", "title": "T", "text": "c"}], "output": "a"},
+    ),
+    Layout(
+        "DSPy",  # dspy.Evaluate(save_as_json=...): a field of the example and of the prediction gets a prefix
+        ("example_answer", "pred_answer"),
+        {"question": "question", "answer": "pred_answer", "truth": "example_answer", "contexts": "context"},
+        {"question": "q?", "example_answer": "t", "context": ["c"], "reasoning": "r", "pred_answer": "a", "metric": 1},
+    ),
+    Layout(
+        "DSPy",
+        ("example_response", "pred_response"),
+        {"question": "question", "answer": "pred_response", "truth": "example_response", "contexts": "context"},
+        {"question": "q?", "example_response": "t", "context": ["c"], "pred_response": "a", "SemanticF1": 1},
+    ),
+    Layout(
+        "HotpotQA",  # HotpotQA, 2WikiMultihopQA: `answer` is gold, and people add a model's answer to the rows
+        ("question", "answer", "supporting_facts", "context"),
+        {"question": "question", "truth": "answer", "contexts": "context"},
+        {"question": "q?", "answer": "t", "supporting_facts": [["T", 0]], "context": [["T", ["c"]]], "prediction": "a"},
+    ),
+    Layout(
+        "MuSiQue",
+        ("question", "answer", "paragraphs", "question_decomposition"),
+        {"question": "question", "truth": "answer", "contexts": "paragraphs"},
+        {"question": "q?", "answer": "t", "paragraphs": [{"title": "T", "paragraph_text": "c"}],
+         "question_decomposition": [{"question": "p?", "answer": "s"}], "predicted_answer": "a"},
     ),
 )  # fmt: skip
 
@@ -164,12 +268,17 @@ def snake_name(name: str) -> str:
 def plain_name(name: str) -> str:
     """Return the form in which names are compared. `Retrieved Contexts` becomes `retrieved_context`."""
     plain = snake_name(name)
+    if plain.endswith("ies"):
+        return plain.removesuffix("ies") + "y"
     return plain.removesuffix("s") if len(plain) > 2 and not plain.endswith("ss") else plain
+
+
+FIELD_OF = {plain_name(name): ours for ours, names in NAMES.items() for name in names}
 
 
 def fields_of(name: str) -> list[str]:
     """Return the fields that a column of this name may hold."""
     if name.strip().lower() == "answers":  # not the plural of `answer`
         return ["answers"]
-    plain = plain_name(name)
-    return [ours for ours, names in NAMES.items() if plain in map(plain_name, names)]
+    field = FIELD_OF.get(plain_name(name))
+    return [] if field is None else [field]

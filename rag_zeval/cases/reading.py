@@ -25,9 +25,10 @@ from rag_zeval.cases.cells import (
     unfolded,
     unquoted,
 )
-from rag_zeval.cases.columns import ABSENT, LOOKED_AT, Columns, at_path, check_names, choose, option
+from rag_zeval.cases.columns import LOOKED_AT, Columns, check_names, choose
 from rag_zeval.cases.names import FIELDS, PLACEHOLDERS, SPREADSHEET_ERRORS
 from rag_zeval.cases.objects import read_objects
+from rag_zeval.cases.paths import ABSENT, at_path, option
 from rag_zeval.cases.row_files import LaterHeader, PlacedRow, read_table
 from rag_zeval.errors import InputError
 from rag_zeval.files import MOST, Row, locate
@@ -36,6 +37,7 @@ from rag_zeval.judge.schema import LETTERS
 from rag_zeval.text import one_line, text_id
 
 ID_OR_LINK = re.compile(r"[!-~]*[\d_/#][!-~]*")  # no spaces, and a character that is rare in words
+LONG_CONTEXT = 30  # characters of a context that no question contains by chance
 MOST_TOLD = 20  # bad rows of a file that are listed one by one
 
 
@@ -79,8 +81,10 @@ class CaseFile:
         if self.left_out:
             yield f"  skipped: {len(self.left_out)} bad rows"
         contexts = [text for case in self.cases for text in case.contexts]
-        if contexts and all(map(ID_OR_LINK.fullmatch, contexts)):
-            yield f"  warning: the retrieved contexts look like ids or links, not texts: '{contexts[0]}'"
+        words = [word for case in self.cases for word in (case.reference or "").split() if not word.isdecimal()]
+        for name, texts in {"retrieved contexts": contexts, "references": words}.items():
+            if texts and all(map(ID_OR_LINK.fullmatch, texts)):
+                yield f"  warning: the {name} look like ids or links, not texts: '{texts[0]}'"
         yield from self._doubts()
         for name, meaning in self.columns.overlooked.items():
             yield f"  warning: column '{name}' is not used; {meaning}"
@@ -100,6 +104,15 @@ class CaseFile:
             if lists := [text for text in of if prints_object(text, or_list=name in ("question", "answer"))]:
                 said = f"{len(lists)} of {len(of)} print a list or object, which is read as a text"
                 yield f"  warning: {FIELDS[name]}: {said}: {lists[0]}"
+        if prompts := [case for case in self.cases if any(map(partial(_is_inside, case.question), case.contexts))]:
+            said = f"{len(prompts)} of {len(self.cases)} contain a retrieved context"
+            yield f"  warning: question: {said}; if it is the whole prompt, add --map question=COLUMN"
+        if not self.columns.of.keys() & {"system", "answers", "run"}:
+            answers = {(case.question, *case.answers.values()) for case in self.cases}
+            several = Counter(question for question, *_ in answers)
+            if count := sum(number > 1 for number in several.values()):
+                said = f"{count} questions have several answers; if these are of several systems, or versions of one,"
+                yield f"  warning: {said} add --map system=COLUMN"
         if self.repeated:
             yield f"  warning: {self.repeated} cases repeat another's question, answer and contexts; all are judged"
 
@@ -230,6 +243,7 @@ class _Reader:
         """Return the chosen columns and the number of rows. Columns that are null in every row count, too."""
         there: Counter[str] = Counter()
         texts: Counter[str] = Counter()
+        objects: Counter[str] = Counter()
         quoted: Counter[str] = Counter()
         found: Counter[str] = Counter()
         sample: list[Row] = []
@@ -241,14 +255,19 @@ class _Reader:
                 header = header or (f"{place}: {row}" if isinstance(row, LaterHeader) else None)
                 continue
             for name, value in row.items():
-                there[name] += not is_nothing(value)
-                texts[name] += not (is_nothing(value) or is_object(value))
+                if is_nothing(value):
+                    there[name] += 0
+                    continue
+                is_inside = is_object(value)
+                there[name] += 1
+                objects[name] += is_inside
+                texts[name] += not (is_inside or isinstance(value, Mapping))  # an error is neither
                 quoted[name] += unquoted(value) is not value
             for ours, path in self.names.items():
                 found[ours] += at_path(row, path) is not ABSENT
             if len(sample) < LOOKED_AT:
                 sample.append(row)
-        self.encoded = {name for name, count in there.items() if count and quoted[name] == count}
+        self.encoded = {name for name, count in quoted.items() if count and count == texts[name]}
         if not number:
             raise InputError(f"{self.name}: no rows")
         if header is not None and not sample:
@@ -263,7 +282,7 @@ class _Reader:
                         raise InputError(
                             f"--map {ours}={path}: no row has '{path}'; columns: {', '.join(map(repr, there))}"
                         )
-                wrappers = {name for name in there if there[name] and not texts[name]}
+                wrappers = {name for name in there if objects[name] and not texts[name]}
                 return choose(there, wrappers, self.names, sample, self.judged), number
         except InputError:
             if header is None:
@@ -314,7 +333,9 @@ class _Reader:
         if question is None:
             raise InputError(f"column '{columns.of['question']}' is empty: fill it in, or remove the row")
         answers, unanswered = self._answers(row, columns, read("system", as_id) or self.system)
-        contexts, ids = read("passage" if "passage" in columns.of else "contexts", as_chunks)
+        passed = "passage" if "passage" in columns.of else "contexts"
+        as_contexts = partial(as_chunks, column=columns.of.get(passed, ""), separator=columns.separator)
+        contexts, ids = read(passed, as_contexts)
         case = Case(
             "",
             question,
@@ -367,6 +388,11 @@ class _Reader:
             name, several = columns.of["answers"], unfolded(columns.value(row, "answers"))
             if isinstance(several, list) and ("answers" in self.names or "reference" in columns.of):
                 several = {LETTERS[at] if at < len(LETTERS) else str(at): answer for at, answer in enumerate(several)}
+            if isinstance(several, Mapping) and any(isinstance(one, list) for one in several.values()):
+                raise InputError(
+                    f"column '{name}' holds lists, not one answer for each system: for gold answers, add "
+                    f"{option('truth', name)}"
+                )
             if isinstance(several, list):
                 raise InputError(
                     f"column '{name}' is a list that does not name the systems: for gold answers, add "
@@ -385,11 +411,27 @@ class _Reader:
         answers, unanswered = {}, {}
         for of, value in several.items():
             with locate(f"column '{name}'"):
-                text, why = _answer(value, row)
+                text, why = _answer(_joined(value, name, row, "answer" in self.names), row)
             answers[str(of)] = text or ""
             if text is None:
                 unanswered[str(of)] = why
         return answers, unanswered
+
+
+def _joined(value: Any, name: str, row: Row, is_given: bool) -> Any:
+    """Return one text if a path leads to that of one object, or, if it is given, to those of several objects.
+
+    Raises InputError for any other list of texts, which may be gold answers. Other values are returned unchanged.
+    """
+    if not isinstance(value, list) or not value or not all(isinstance(one, str) for one in value):
+        return value
+    outer = unfolded(at_path(row, name.rpartition(".")[0])) if name not in row else None
+    if not (isinstance(outer, list) and (is_given or len(value) == 1)):
+        raise InputError(
+            f"must be a text, found a list: for gold answers, add {option('truth', name)}; if its first item is the "
+            f"answer, {option('answer', f'{name}.0')}"
+        )
+    return " ".join(map(str.strip, value))
 
 
 def _answer(value: Any, row: Row) -> tuple[str | None, str]:
@@ -397,8 +439,8 @@ def _answer(value: Any, row: Row) -> tuple[str | None, str]:
     told = value.get("error") if isinstance(value, Mapping) else None
     if isinstance(value, str) and value.strip() in SPREADSHEET_ERRORS:
         told = value.strip()
-    if told is None and not is_nothing(value):
-        return as_text(value), ""
+    if told is None and (text := as_text(value)) is not None:
+        return text, ""
     for name in ("status", "error"):  # `rag-zeval collect` writes a status
         if told is None and not is_nothing(row.get(name)) and row[name] != "ok":
             told = row[name]
@@ -406,6 +448,11 @@ def _answer(value: Any, row: Row) -> tuple[str | None, str]:
         told = told.get("message") or told.get("type")
     told = str(told or "").removeprefix("failed: ")
     return None, f"no answer: {one_line(told)}" if told else "no answer"
+
+
+def _is_inside(question: str, context: str) -> bool:
+    """Whether a question holds a context that is long enough not to be there by chance."""
+    return len(context.strip()) >= LONG_CONTEXT and context.strip() in question
 
 
 def _conflict(rows: list[tuple[str, Row]], columns: Columns) -> str | None:

@@ -37,6 +37,7 @@ HEAD = 1 << 16  # bytes by which a file's format and encoding are recognised
 MARKDOWN_RULE = re.compile(r"\s*(:?--+:?)?\s*")  # a cell of the line below a Markdown table's header
 ARROW_STREAM = b"\xff\xff\xff\xff"  # as `datasets.save_to_disk` writes it
 WEB_PAGE = re.compile(rb"\s*<(!doctype html|html|head|table)\b", re.IGNORECASE)
+COLUMN_NUMBER = re.compile(r" ?\(column [0-9]+\)\Z")  # which `_header` adds
 BAR = "\ue07c"  # stands for an escaped bar
 TITLE_ROWS = 20  # a header is looked for in so many rows below the first line
 LONGEST_NAME = 40  # characters of a column's name that may be known
@@ -215,14 +216,25 @@ def _delimited(path: Path, encoding: str, delimiter: str | None) -> Iterator[Pla
 
 
 def _header(path: Path, cells: Sequence[Any]) -> list[str]:
-    """Return the names of columns. A column without a name is called by its number, such as `(column 2)`."""
+    """Return the names of columns. A column without a name is called by its number, such as `(column 2)`.
+
+    So are columns that have the same name, as in `Score (column 5)`. Raises InputError if it names a known field.
+    """
+    names = [_spaced_once(cell) for cell in cells]
+    count = Counter(name for name in names if not fields_of(name))
+    numbered = [f"{name} (column {at})".strip() if count[name] > 1 else name for at, name in enumerate(names, 1)]
     with locate(path):
-        return [name or f"(column {number})" for number, name in enumerate(unique_names(cells), 1)]
+        return [name or f"(column {number})" for number, name in enumerate(unique_names(numbered), 1)]
+
+
+def _spaced_once(cell: Any) -> str:
+    """Return the name in a cell on one line, as messages show it and people type it."""
+    return "" if cell is None else " ".join(str(cell).split())
 
 
 def unique_names(cells: Iterable[Any]) -> list[str]:
     """Return the names of columns, "" for a column without one. Raises InputError if two names are the same."""
-    names = ["" if cell is None else str(cell).strip() for cell in cells]
+    names = [_spaced_once(cell) for cell in cells]
     if twice := [name for name, count in Counter(names).items() if name and count > 1]:
         raise InputError(f"has two columns named '{twice[0]}'; rename one")
     return names
@@ -238,7 +250,8 @@ def _cells(names: Sequence[str], cells: Sequence[Any], number: int) -> Row | Inp
     Empty cells are None; in a column without a name they are left out. Cells beyond the last name must be empty.
     number: of the row, from 1.
     """
-    if list(cells[: len(names)]) == list(names):
+    pairs = zip(names, cells, strict=False)
+    if len(cells) >= len(names) and all(COLUMN_NUMBER.sub("", name) == _spaced_once(cell) for name, cell in pairs):
         return InputError("repeats the names of the columns; remove the line")
     if number <= TITLE_ROWS:
         filled = [str(cell) for cell in cells if cell not in ("", None)]
@@ -274,7 +287,8 @@ def _columnar(path: Path, head: bytes) -> Iterator[PlacedRow]:
         else:
             table = pyarrow.feather.read_table(file)
             names, parts = table.schema.names, table.to_batches(PARQUET_ROWS)
-        _header(path, names)
+        with locate(path):
+            unique_names(names)
         yield from _placed(path, chain.from_iterable(part.to_pylist() for part in parts))
 
 

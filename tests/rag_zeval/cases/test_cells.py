@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_zeval.cases.cells import as_chunks, as_id, as_ids, as_text, as_texts, as_truth, is_nothing
+from rag_zeval.cases.cells import as_chunks, as_id, as_ids, as_text, as_texts, as_truth, is_nothing, is_object
 from rag_zeval.errors import InputError
 
 words = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=30).filter(
@@ -91,6 +91,92 @@ def test_nulls_among_chunks_are_left_out_with_their_ids() -> None:
     assert as_chunks([{"text": "x"}, {"text": "y", "id": "b"}]) == (("x", "y"), ())  # ids of some are of no use
 
 
+@pytest.mark.parametrize(
+    ("chunk", "ids"),
+    [
+        ({"document.content": "c", "document.id": "1", "document.score": 0.5}, ("1",)),  # OpenInference
+        ({"content": {"text": "c", "type": "TEXT"}, "metadata": {"uri": "u"}, "score": 0.5}, ()),  # Bedrock
+        ({"_index": "i", "_id": "1", "_source": {"text": "c", "title": "t"}, "highlight": {"text": ["x"]}}, ("1",)),
+        ({"id": "1", "data": {"snippet": "c", "title": "t"}}, ("1",)),  # Cohere
+        ({"chunkInfo": {"content": "c", "documentMetadata": {"uri": "u"}}}, ()),  # Vertex AI Search
+        ({"retrievedContext": {"text": "c", "title": "t"}}, ()),  # Gemini
+        ({"file": {"id": "f"}, "highlight": {"type": "text", "content": "c"}}, ()),  # Pinecone Assistant
+        ({"node": {"text": "c", "id_": "1"}, "score": 0.5}, ("1",)),
+        ({"title": "t", "url": "u", "snippet": "c"}, ()),  # Perplexity
+        ({"chunkText": "c", "source": "0"}, ()),  # Google's check of grounding
+        ({"content": "c", "snippet": "other", "data": {"text": "another"}, "document": {"name": "d"}}, ()),
+    ],
+)
+def test_the_text_of_a_chunk_may_be_in_an_object_of_it(chunk: dict[str, Any], ids: tuple[str, ...]) -> None:
+    for held in ([chunk], {"citations": [chunk], "intent": "x"}, {"took": 3, "hits": {"total": 1, "hits": [chunk]}}):
+        assert as_chunks(held) == as_chunks(json.dumps(held)) == (("c",), ids)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (
+            [{"type": "text", "text": "It opens "}, {"type": "text", "text": "at nine.", "citations": [{}]}],
+            "It opens at nine.",
+        ),
+        ([{"type": "output_text", "text": "a", "annotations": []}], "a"),
+        ([{"text": "a", "fileData": None}], "a"),
+        (["a"], "a"),
+        ([None], None),
+        ([{"type": "text", "text": ""}], None),
+    ],
+)
+def test_one_text_in_a_list_and_its_parts_are_that_text(value: Any, text: str | None) -> None:
+    assert as_text(value) == text and not is_object(value)
+
+
+BOTH, TITLE = ("Ann's.", "Bob\ns."), "A title"
+
+
+@pytest.mark.parametrize(
+    ("chunks", "ids"),
+    [
+        ([f"page_content={text!r} metadata={{'at': datetime(2024), 'k': <K.A: 1>}}" for text in BOTH], ()),
+        ([f"Document(id={at!r}, metadata={{}}, page_content={text!r})" for at, text in enumerate(BOTH)], ("0", "1")),
+        ([{"lc": 1, "id": ["langchain", "Document"], "kwargs": {"page_content": text}} for text in BOTH], ()),
+        ([{"document": {"id": text[:3], "content": text}, "score": 0.5} for text in BOTH], ("Ann", "Bob")),
+        ([{"id_": text[:3], "text_resource": {"text": text, "url": None}} for text in BOTH], ("Ann", "Bob")),
+        ([{"pageContent": text, "metadata": {"loc": {"lines": {"from": 1}}}} for text in BOTH], ()),
+        ([[{"page_content": text}, 0.5] for text in BOTH], ()),
+        (str([({"text": text, "document": {"doc_id": 7}}, 0.5) for text in BOTH]), ()),
+        (f"[{', '.join(f'Hit(node=Node(of={{<K.A: 1>: 2}}, text={text!r}), score=1)' for text in BOTH)}]", ()),
+        ({"is_selected": [0, 1], "passage_text": [*BOTH], "url": ["u", "v"]}, ()),
+        ([{"source": {"id": "kb"}, "document": [text], "distances": [0.5]} for text in BOTH], ()),
+        ([[TITLE, []], *([TITLE, [f"{text} ", "So."]] for text in BOTH)], None),
+        ({"title": [TITLE, TITLE], "sentences": [[text, " So."] for text in BOTH]}, None),
+    ],
+)
+def test_chunks_of_other_tools_are_texts_without_scores_and_metadata(chunks: Any, ids: tuple[str, ...] | None) -> None:
+    wanted = BOTH if ids is not None else tuple(f"{text} So." for text in BOTH)
+    assert as_chunks(chunks) == (wanted, ids or ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Client(key='x')", "content='x", "text='a' at={} text='b' at={}", "text = 'x'", "Document(page_content=f('x')"],
+)
+def test_code_that_prints_no_chunk_is_a_text(text: str) -> None:
+    assert as_chunks([text]) == ((text,), ()) and as_text(text) == text
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"text": ["nine", "at nine"], "answer_start": [0, 3]},
+        {"value": "nine", "aliases": ["9"], "type": "Number"},
+        [{"answer": "nine", "provenance": []}, {"provenance": []}],
+    ],
+)
+def test_a_ground_truth_may_be_inside_of_an_object(value: Any) -> None:
+    assert as_truth(value) == "nine"
+    assert as_truth({"text": [], "answer_start": []}) is None  # SQuAD: the question has no answer
+
+
 def test_numbers_and_ids_are_texts() -> None:
     assert [as_text(value) for value in (1967, 1.5, True, "007")] == ["1967", "1.5", "True", "007"]
     assert [as_id(value) for value in (7.0, 7, "007", "7.0")] == ["7", "7", "007", "7.0"]
@@ -108,9 +194,20 @@ RUN = ["[__import__('os').abort()]", "[f'{exit()}']", "array(open('/etc/passwd')
     [
         *((as_ids, value, "may hold several ids") for value in ("d1|d2", "d1, d2", "[1 2 3]")),
         (as_chunks, [["a", "b"]], "must be a text, found a list"),
+        (as_chunks, [["in 2019", 5.1], ["in 2020", 6.0]], "must be a text, found a list"),  # a table
         (as_text, b"\xff", "must be a text, found bytes"),
         (as_chunks, [{"d.title": "x", "d.body": "y"}], "one of text, page_content.*; found only d.title, d.body"),
         (as_chunks, [{"text": "x", "content": "y"}], "found text and content"),
+        (as_chunks, [{"id": "1", "metadata": {"text": "x"}}], "only id, metadata.*contexts=COLUMN.metadata.text$"),
+        *(
+            (as_text, value, "must be a text, found a list")
+            for value in (
+                ["a", "b"],
+                [{"text": "a"}, {"text": "b"}],  # gold answers
+                [{"text": "a", "thought": True}],
+                [{"type": "text", "text": "Let me look."}, {"type": "tool_use", "name": "search"}],
+            )
+        ),
         (as_chunks, "['a' 'b', 'c']", "looks like a list"),
         *((as_chunks, f"['a', {sign}0x{'f' * 5000}]", "looks like a list") for sign in ("", "-")),
         (as_chunks, 7.5j, "must be a list of texts, found complex"),

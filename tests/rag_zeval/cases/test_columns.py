@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rag_zeval.cases.columns import Columns, choose
 from rag_zeval.cases.names import FIELDS, LAYOUTS, NAMES, Layout, fields_of, plain_name
-from rag_zeval.cases.reading import read_cases
+from rag_zeval.cases.reading import question_id, read_cases
 from rag_zeval.errors import InputError
 
 BASE = {"question": "q?", "answer": "a", "contexts": ["c"]}
@@ -71,7 +71,7 @@ def test_the_example_of_every_layout_is_read(layout: Layout) -> None:
         (
             ("question", "answer", "response", "contexts"),
             "'answer', 'response' could each hold the answer: add --map answer=answer or --map answer=response; "
-            "if another holds the ground truth, also --map truth=COLUMN",
+            "if 'answer' holds the ground truth, --map answer=response --map truth=answer",
         ),
         (
             ("question", "answer", "chunks", "documents"),
@@ -111,6 +111,14 @@ def test_nothing_is_guessed_between_two_or_out_of_nothing(columns: tuple[str, ..
     assert message in str(error.value)
 
 
+def test_a_prompt_gives_way_to_the_query_but_not_to_an_input() -> None:
+    columns = chosen("query", "prompts", "answer", "contexts")
+    assert columns.of["question"] == "query"
+    assert columns.overlooked == {"prompts": "if it holds the question, add --map question=prompts"}
+    with pytest.raises(InputError, match="'prompt', 'input' could each hold the question"):
+        chosen("prompt", "input", "answer", "contexts")
+
+
 def test_our_own_name_is_taken_before_others_which_are_told() -> None:
     columns = chosen("question", "prompt", "answer", "contexts", "documents", "time")
     assert (columns.of["question"], columns.of["contexts"]) == ("question", "contexts")
@@ -124,10 +132,13 @@ def test_answers_that_may_be_meant_instead_are_told() -> None:
     )
     assert columns.of["answer"] == "answer" and list(columns.overlooked) == ["gpt4_answer", "Bot Response"]
     assert columns.overlooked["gpt4_answer"] == "if it holds the answer, add --map answer=gpt4_answer"
+    columns = chosen("question", "contexts", "answer", "possible_answers")
+    assert columns.overlooked == {"possible_answers": "if it holds the ground truth, add --map truth=possible_answers"}
 
 
 def test_a_column_without_values_gives_way() -> None:
-    assert choose({"question": 1, "answer": 1, "contexts": 0, "chunks": 1}, (), {}, []).of["contexts"] == "chunks"
+    columns = choose({"question": 1, "answer": 1, "contexts": 0, "chunks": 1, "prompt": 0}, (), {}, [])
+    assert columns.of["contexts"] == "chunks" and columns.overlooked == {}
 
 
 def test_what_deepeval_calls_context_is_not_what_was_retrieved() -> None:
@@ -149,9 +160,66 @@ def test_ids_are_no_texts() -> None:
 
 def test_no_gold_passages_and_no_other_speaker_are_suggested_as_the_answer() -> None:
     system = {"input": [{"role": "system", "content": "Be good."}, {"role": "user", "content": "q?"}], "ideal": "t"}
-    for row in ({"user_input": "q?", "reference_contexts": "['It is a text.']", "reference": "t"}, system):
+    gold = {"question": "q?", "reference_answer": "t", "reference_context": "It is.", "Grader Reason": "So it is."}
+    hits = {"question": "q?", "hits": [{"says": "It is."}], "reference": "t"}
+    for row in ({"user_input": "q?", "reference_contexts": "['It is a text.']", "reference": "t"}, system, gold, hits):
         with pytest.raises(InputError, match=r"--map answer=COLUMN$"):
             read_cases([row])
+
+
+def test_contexts_inside_an_unused_column_are_told() -> None:
+    row = {"input": "q?", "output": "a", "expected": "t", "metadata": {"context": ["It is."], "document": "a.pdf"}}
+    assert read_cases([row]).columns.overlooked == {
+        "metadata.context": "if it holds the retrieved contexts, add --map contexts=metadata.context"
+    }
+    assert read_cases([{**row, "metadata": {"document": "a.pdf"}}]).columns.overlooked == {}
+    row = {"question": "q?", "golden_answers": ["t"], "output": {"pred": "a", "hits": [{"contents": "It is."}]}}
+    told = "column 'output.hits' is not used; if it holds the retrieved contexts, add --map contexts=output.hits"
+    assert f"warning: {told}" in str(read_cases([row]))
+
+
+def test_what_an_annotation_says_is_no_ground_truth() -> None:
+    row = {"answer": "a", "data": {"question": "q?", "docs": ["It is."]}, "annotations": [{"ground_truth": False}]}
+    with pytest.raises(InputError, match=r"Add --map question=data.question --map contexts=data.docs, if"):
+        read_cases([row])
+
+
+def test_a_tool_is_not_taken_for_the_speaker_of_the_question() -> None:
+    asked = [{"type": "human", "content": "q?"}]
+    said = [*asked, {"type": "tool", "content": "It is."}, {"type": "ai", "content": "a"}]
+    with pytest.raises(InputError, match=r"contexts=outputs.messages.1.content, if"):
+        read_cases([{"inputs": {"messages": asked}, "outputs": {"messages": said}}])
+
+
+@pytest.mark.parametrize(
+    ("row", "typed"),
+    [
+        ({"doc": {"question": "q?", "answer": "It is."}, "target": "It is.", "said": 1}, "--map answer=COLUMN"),
+        ({"question": "q?", "truth": "t", "said": {"it": "a"}, "s_1": 0.5, "s_2": 0.4}, "--map answer=COLUMN\n"),
+        ({"question": "q?", "pairs": [{"question": "p?"}], "scores": [0.5], "tags": ["d1"]}, "--map contexts=COLUMN"),
+        ({"messages": [{"role": "user", "content": "q?"}, {"role": "assistant", "content": "a"}]}, "contexts=COLUMN"),
+        ({"run": {"prompt": "Be good."}, "query": {"text": "when"}, "contexts": "c"}, "--map question=query.text"),
+    ],
+)
+def test_no_suggestion_that_cannot_be_read_or_repeats_the_ground_truth(row: dict[str, Any], typed: str) -> None:
+    with pytest.raises(InputError) as error:
+        read_cases([row])
+    assert typed in f"{error.value}\n"
+
+
+def test_the_sources_of_the_last_message_are_suggested_and_no_question_before_the_last() -> None:
+    answer = {"role": "assistant", "content": "a", "sources": [{"document": ["c", "d"], "distances": [0.5, 0.4]}]}
+    data = [{"messages": [{"role": "user", "content": "q?"}, answer]}]
+    with pytest.raises(InputError) as error:
+        read_cases(data)
+    assert "-2.content --map answer=messages.-1.content --map contexts=messages.-1.sources" in str(error.value)
+    (case,) = read_cases(
+        data, {"question": "messages.-2.content", "answer": "messages.-1.content", "contexts": "messages.-1.sources"}
+    ).cases
+    assert case.contexts == ("c", "d")
+    longer = {"messages": [data[0]["messages"][0], answer, {"role": "user", "content": "r?"}, {"role": "tool"}, answer]}
+    with pytest.raises(InputError, match=r"--map question=COLUMN --map answer=messages.-1.content"):
+        read_cases([*data, longer])
 
 
 def test_the_last_turn_of_dialogues_is_suggested() -> None:
@@ -188,26 +256,69 @@ NESTED = {
 @pytest.mark.parametrize(
     ("row", "typed"),
     [
-        (NESTED, "--map question=inputs.question --map answer=outputs.answer --map contexts=outputs.documents"),
-        ({**NESTED, "inputs": '{"question": "q?"}'}, "--map question=inputs.question"),
-        ({"ask": "who?", "say": "It is he.", "kb": ["c"]}, "--map question=ask --map answer=say --map contexts=kb"),
+        ({**NESTED, "inputs": {"q": "q?"}, "outputs": {"said": "It is.", "docs": ["c"]}}, "--map answer=outputs.said"),
+        (
+            {"ask": "who?", "say": "It is he.", "kb": ["It is."]},
+            "--map question=ask --map answer=say --map contexts=kb",
+        ),
         ({**BASE, "contexts": None, "questoin": "q?", "question": {"x": 1}}, "--map question=questoin"),
+        (
+            {"question": "q?", "llm": {"replies": ["a"]}, "hits": [{"node": {"text_resource": {"text": "c"}}}]},
+            "--map answer=llm.replies.0 --map contexts=hits",
+        ),
+        (
+            {"topic": "q?", "answer": [{"text": "It is.", "citations": [0]}], "references": [{"content": ["c"]}]},
+            "--map question=topic --map answer=answer.text --map contexts=references",
+        ),
         ({"question": "q?", "[gpt] answer": "It is.", "contexts": "c"}, "--map 'answer=[gpt] answer'"),
         (
-            {"question": "q?", "answer": {"role": "assistant", "content": "a"}, "contexts": "c"},
+            {"question": "q?", "answer": {"author": "bot", "content": "It is."}, "contexts": "c"},
             "--map answer=answer.content",
         ),
         ({"question": "q?", "llama answer": "nine", "contexts": "c"}, "--map 'answer=llama answer'"),
-        ({**BASE, "question": json.dumps([{"role": "user", "content": "q?"}])}, "--map question=question.-1.content"),
+        (
+            {**BASE, "question": json.dumps([{"role": role, "content": "q?"} for role in ("system", "user")])},
+            "question.-1",
+        ),
         (
             {"item": {"question": "q?", "ground_truth": "It is."}, "sample": {"said": "So it is."}, "contexts": "c"},
-            "--map question=item.question --map answer=sample.said --map truth=item.ground_truth",
+            "--map answer=sample.said",
         ),
         (
             {"fields": {"query": "q?", "response": "a", "document_1": "c", "document_2": "d"}},
             "--map 'contexts=fields.document_*'",
         ),
         ({"question": "q?", "answer": "a", "top1_chunk": "c", "top2_chunk": "d"}, "--map 'contexts=top*_chunk'"),
+        (
+            {"inputs.question": "q?", "outputs.docs.0": "c", "outputs.docs.1": "d", "outputs.output": "a"},
+            "Add --map 'contexts=outputs.docs.*'",
+        ),
+        (
+            {
+                "input": {"q": "q?"},
+                "output": "a",
+                "reference.text": "t",
+                "tags": ["x"],
+                "notes": [{"reason": "It is."}],
+            },
+            "--map question=input.q --map truth=reference.text",
+        ),
+        (
+            {"input": "q?", "output": "a", "f_calls": [{"args": {"context": text}, "ret": 0.5} for text in "cd"]},
+            "--map contexts=f_calls.args.context",
+        ),
+        (
+            {"ask": "q?", "contexts": "c", "said": {"choices": [{"message": {"role": "assistant", "content": "a"}}]}},
+            "--map question=ask --map answer=said.choices.message.content",
+        ),
+        (
+            {"input": "q?", "output": "a", "hits": [{"body": "It is.", "metadata": {"document": "a.pdf"}}]},
+            "--map contexts=hits",
+        ),
+        (
+            {"data": {"question": "q?", "answer": "a"}, "predictions": [], "contexts": "c"},
+            "--map question=data.question --map answer=data.answer",
+        ),
         ({"Frage": "q?", "answer": "a", "Kontext 1": "c", "Kontext 2": "d"}, "--map 'contexts=Kontext *'"),
         (
             {"messages": [{"role": role, "content": f"{role}?"} for role in ("system", "user", "assistant")]},
@@ -223,6 +334,147 @@ def test_all_that_is_missing_is_told_with_a_command_that_works(row: dict[str, An
     names = dict(option.split("=", 1) for option in options if option != "--map")
     (case,) = read_cases([row], names).cases
     assert case.question.endswith("?") and next(iter(case.answers.values()))
+
+
+INPUTS, OUTPUTS = {"question": "q?", "question_type": "x"}, {"response": "a", "contexts": [{"content": "c"}]}
+
+
+def completion(text: str | None = "a", **context: Any) -> list[dict[str, Any]]:
+    return [{"index": 0, "message": {"role": "assistant", "content": text, **context}, "finish_reason": "stop"}]
+
+
+def turn(*passages: str) -> dict[str, Any]:
+    passed = {"retrievalResults": [{"content": {"text": text}} for text in passages]}
+    truths = [{"content": [{"text": "t"}]}]
+    output = {"text": "a", "retrievedPassages": passed}
+    return {"prompt": {"content": [{"text": "q?"}]}, "referenceResponses": truths, "output": output}
+
+
+GEMINI = {
+    "content": {"parts": [{"text": "a"}]},
+    "groundingMetadata": {"groundingChunks": [{"retrievedContext": {"text": "c"}}]},
+}
+RECORDS = {
+    "LangSmith": NESTED,
+    "objects in cells": {**NESTED, "inputs": '{"question": "q?"}'},
+    "MLflow": {
+        "inputs": INPUTS,
+        "outputs": OUTPUTS,
+        "expectations": {"expected_response": "t", "expected_facts": ["f"], "expected_retrieved_context": ["g"]},
+    },
+    "Azure": {
+        "inputs.query": "q?", "inputs.response": "a", "inputs.context": "c", "inputs.ground_truth": "t",
+        "outputs.groundedness.groundedness": 5, "outputs.f1.f1_result": "pass",
+    },
+    "OpenAI": {"item": {"question": "q?", "answer": "g", "context": "c", "truth": "t"}, "sample": {"output_text": "a"}},
+    "Foundry": {
+        "datasource_item": {"query": "q?", "truth": "t", "context": "c", "sample.output_text": "a"}, "results": [],
+    },
+    "output items": {
+        "id": "outputitem_7", "datasource_item": {"input": "q?", "answer": "g", "ground_truth": "t", "context": "c"},
+        "sample": {"input": [{"role": "user", "content": "p"}], "output": [{"role": "assistant", "content": "a"}]},
+    },
+    "messages": {
+        "request": json.dumps({"messages": [{"role": "user", "content": "q?"}]}), "contexts": "c", "ideal": "t",
+        "response": {"message": {"role": "assistant", "content": [{"type": "text", "text": "a"}]}, "id": "x"},
+    },
+    "Ollama": {"question": "q?", "contexts": "c", "truth": "t", "message": {"role": "assistant", "content": "a"}},
+    "a reply's fields": {"query": "q?", "response": {"answer": "a", "documents": ["c"]}, "ground_truth": "t"},
+    "Perplexity": {
+        "id": "7", "question": "q?", "choices": completion(), "search_results": [{"snippet": "c"}], "truth": "t",
+    },
+    "On Your Data": {
+        "question": "q?", "truth": "t", "choices": completion(context={"citations": [{"content": "c"}], "intent": "x"}),
+    },
+    "completions": {"query": "q?", "response": json.dumps({"choices": completion()}), "contexts": "c", "truth": "t"},
+    "Gemini": {"prompt": "q?", "truth": "t", "response": {"candidates": [GEMINI]}},
+    "Bedrock": {
+        "input": {"text": "q?"}, "output": {"text": "a"}, "truth": "t",
+        "citations": [{"retrievedReferences": []}, {"retrievedReferences": [{"content": {"text": "c"}}]}],
+    },
+    "Bedrock's evaluation": {"conversationTurns": [turn("c")]},
+    "Vertex": {
+        "query": "q?", "truth": "t", "answer": {"answerText": "a", "references": [{"chunkInfo": {"content": "c"}}]},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", RECORDS)
+def test_records_and_replies_of_model_apis_are_read(kind: str) -> None:
+    (case,) = read_cases([RECORDS[kind]]).cases
+    assert (case.question, list(case.answers.values()), case.contexts, case.truth) == ("q?", ["a"], ("c",), "t")
+    assert case.id == ("7" if kind in ("LangSmith", "objects in cells") else question_id("q?"))  # not that of a reply
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (
+            {"inputs": INPUTS, "outputs": {**OUTPUTS, "query": "q?"}},
+            "'inputs.question', 'outputs.query' could each hold the question: add --map question=inputs.question or",
+        ),
+        ({"inputs": {**INPUTS, "answer": "It is gold."}, "contexts": "c"}, "Add --map answer=inputs.answer, if"),
+        ({"question": "q?", "answer": "a", "metadata": {"context": "c"}}, "Add --map contexts=metadata.context, if"),
+        (
+            {"question": "q?", "contexts": "c", "message": {"role": "user", "content": "a b"}},
+            r"the answer; .* Add --map answer=COLUMN$",
+        ),
+        ({"question": "q?", "contexts": "c", "choices": completion() * 2}, "'choices.message.content': must be a text"),
+        ({"conversationTurns": [turn("c"), turn("d")]}, "column 'conversationTurns.prompt.content.text': must be a"),
+        ({"prompt": "q?", "response": "a", "context": [1, 2, 3]}, "the retrieved contexts.*Add --map contexts=COLUMN$"),
+    ],
+)
+def test_of_records_and_replies_nothing_is_guessed(row: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_cases([row])
+
+
+@pytest.mark.parametrize(
+    ("row", "typed"),
+    [
+        (
+            {"messages": [{"role": "user", "content": "q?"}, {"role": "assistant", "content": "a", "context": "c"}]},
+            "--map contexts=messages.-1.context",
+        ),
+        (
+            {"messages": [
+                {"role": "user", "content": "q?"},
+                {"role": "tool", "content": json.dumps({"citations": [{"content": "c"}], "intent": "x"})},
+                {"role": "assistant", "content": "a"},
+            ]},
+            "--map contexts=messages.1.content.citations",
+        ),
+        ({"query": "q?", "answer": "a", "snippets": [{"type": "text", "content": "c"}]}, "--map contexts=snippets"),
+        ({"query": "q?", "answer": "a", "results": [{"chunk": "c", "url": "u"}]}, "--map contexts=results"),
+        (
+            {"question": "q?", "message": {"role": "assistant", "content": "a"}, "citations": [
+                {"position": 5, "references": [{"highlight": {"content": "c"}}]},
+                {"position": 9, "references": []},
+            ]},
+            "--map contexts=citations.references",
+        ),
+        (
+            {"input": "q?", "output": [
+                {"type": "file_search_call", "queries": ["q"], "results": [{"text": "c", "file_id": "f"}]},
+                {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "a"}]},
+            ]},
+            "--map answer=output.-1.content --map contexts=output.0.results",
+        ),
+    ],
+)  # fmt: skip
+def test_the_path_of_contexts_is_told(row: dict[str, Any], typed: str) -> None:
+    with pytest.raises(InputError) as error:
+        read_cases([row])
+    assert f"{typed}, if that is what they hold" in str(error.value)
+    options = shlex.split(str(error.value).partition(". Add ")[2].removesuffix(", if that is what they hold"))
+    (case,) = read_cases([row], dict(option.split("=", 1) for option in options if option != "--map")).cases
+    assert (case.question, list(case.answers.values()), case.contexts) == ("q?", ["a"], ("c",))
+
+
+def test_expected_contexts_are_no_retrieved_ones() -> None:
+    expected = {"expected_facts": ["f"], "expected_retrieved_context": [{"content": "g"}]}
+    with pytest.raises(InputError, match=r"retrieved contexts; .* Add --map contexts=COLUMN$"):
+        read_cases([{"inputs": INPUTS, "outputs": "a", "expectations": expected}])
 
 
 @pytest.mark.parametrize(

@@ -74,13 +74,25 @@ def test_what_stands_where_is_told() -> None:
 
 @pytest.mark.parametrize(
     ("contexts", "warned"),
-    [(["doc_1", "doc_2"], True), (["https://x.org/a"], True), (["doc_1", "It is."], False), (["Nine."], False)],
+    [
+        (["doc_1", "doc_2"], True),
+        (["https://x.org/a"], True),
+        (["doc_1", "It is."], False),
+        (["Nine."], False),
+        (["4711"], True),
+    ],
 )
 def test_contexts_that_seem_to_be_ids_or_links_are_told(contexts: list[str], warned: bool) -> None:
     read = read_cases([{**ROWS[0], "contexts": contexts}, {**ROWS[1], "contexts": contexts[:1]}])
     assert (
         f"warning: the retrieved contexts look like ids or links, not texts: '{contexts[0]}'" in str(read)
     ) == warned
+    read = read_cases([{"question": "q?", "answer": "a", "references": contexts}])
+    told = f"warning: the references look like ids or links, not texts: '{contexts[0]}'" in str(read)
+    assert told == (warned and contexts != ["4711"])  # which may be an answer
+
+
+LONG = "The museum opens at nine on all days of the week. "
 
 
 @pytest.mark.parametrize(
@@ -93,9 +105,13 @@ def test_contexts_that_seem_to_be_ids_or_links_are_told(contexts: list[str], war
         ({"answer": "{'text': 'Rome'}"}, "answer: 1 of 2 print a list or object, which is read as a text: {'text':"),
         ({"question": "other?"}, "1 cases repeat another's question, answer and contexts; all are judged"),
         ({"answer": "[1] says: Rome"}, None),
+        (
+            {"question": LONG + "q?", "contexts": [LONG]},
+            "question: 1 of 2 contain a retrieved context",
+        ),
         ({"question": "['Where?']"}, "question: 1 of 2 print a list or object, which is read as a text: ['Where?']"),
-        ({"answer": "content='Rome' additional_kwargs={}"}, "answer: 1 of 2 print a list or object"),
-        ({"answer": "AIMessage(content='Rome')"}, "answer: 1 of 2 print a list or object"),
+        ({"answer": "Reply(said='Rome')"}, "answer: 1 of 2 print a list or object"),
+        ({"answer": "AIMessage(content='Rome')"}, None),
         ({"contexts": "<generator object g at 0x7f>"}, "retrieved contexts: 1 of 2 print a list or object"),
         ({"contexts": "dict_values(['Rome'])"}, "retrieved contexts: 1 of 2 print a list or object"),
         ({"contexts": ['{"city": "Rome"}']}, None),
@@ -116,6 +132,47 @@ def test_a_column_of_json_strings_is_read_without_their_quotation_marks() -> Non
     assert quoted.answers["answer"] == rows[0]["answer"]
 
 
+def test_json_strings_beside_objects_are_read_without_quotation_marks() -> None:
+    rows = [{"question": text, "answer": "a", "contexts": "c"} for text in ('"q?"', '{"text": "r?"}', '""')]
+    assert [case.question for case in read_cases(rows[:2]).cases] == ["q?", '{"text": "r?"}']
+    with pytest.raises(BadRows, match=r"^row 3: column 'question' is empty"):
+        read_cases(rows)
+
+
+def test_an_error_among_objects_is_no_text() -> None:
+    rows = [{**ROWS[0], "answer": {"output": "a"}}, {**ROWS[1], "answer": {"error": "429"}, "error": "429"}]
+    with pytest.raises(InputError, match=r"Add --map answer=answer.output, if that is what they hold"):
+        read_cases(rows)
+    one, two = read_cases(rows, {"answer": "answer.output"}).cases
+    assert (one.answers, two.unanswered) == ({"answer": "a"}, {"answer": "no answer: 429"})
+
+
+@pytest.mark.parametrize(
+    ("cell", "contexts"),
+    [
+        ("It is.|So it is.", ("It is.", "So it is.")),
+        ("It | is.", ("It | is.",)),
+        ("|a | b |\n|---|---|\n", ("|a | b |\n|---|---|\n",)),
+        ('["a|b", "c"]', ("a|b", "c")),
+        (["a|b", "c"], ("a|b", "c")),
+        (None, ()),
+    ],
+)
+def test_contexts_that_deepeval_joined_are_several(cell: Any, contexts: tuple[str, ...]) -> None:
+    saved = {"input": "q?", "actual_output": "a", "expected_output": "t", "retrieval_context": cell}
+    (case,) = read_cases([{**saved, "source_file": None, "additional_metadata": None}]).cases
+    assert case.contexts == contexts
+    (case,) = read_cases([{**saved, "retrieval_context": "a|b"}]).cases  # another's file
+    assert case.contexts == ("a|b",)
+
+
+def test_several_answers_to_a_question_may_be_of_several_systems() -> None:
+    rows = [{**ROWS[0], "id": at, "answer": text, "provider": text} for at, text in enumerate("xy")]
+    assert "1 questions have several answers; if these are of several systems" in str(read_cases(rows))
+    assert "several answers" not in str(read_cases(rows, {"system": "provider"}))
+    assert ids([{**row, "id": "a", "repetition_number": at} for at, row in enumerate(rows)]) == ["a", "a#2"]
+
+
 def test_a_cell_in_which_a_formula_failed_holds_no_text() -> None:
     row = {"question": "q?", "answer": "#NAME?", "contexts": "#N/A", "truth": "t"}
     (case,) = read_cases([row]).cases
@@ -134,6 +191,15 @@ def test_names_of_systems() -> None:
     assert case.answers == {"mine": "It opens at nine."}
     (case,) = read_cases([{"question": "q", "answers": '{"old": "a", "new": "b"}', "contexts": "c"}]).cases  # in a cell
     assert case.answers == {"old": "a", "new": "b"}
+    for name, value, message in (
+        ("answers", {"text": ["a"]}, "holds lists, not one answer for each system: for gold .* --map truth=answers$"),
+        ("answer", ["a"], "must be a text, found a list: for gold .* truth=answer; if its .* --map answer=answer.0$"),
+    ):
+        with pytest.raises(InputError, match=message):
+            read_cases([{"question": "q", name: value, "contexts": "c"}])
+    sentences = {"question": "q", "answer": [{"text": "One. "}, {"text": "Two."}], "contexts": "c"}
+    (case,) = read_cases([sentences], {"answer": "answer.text"}).cases
+    assert case.answers == {"answer": "One. Two."}
     told = "'answers' must be an object of answers by system; if it holds the answer of one system, add --map answer="
     for text, message in (("It is.", f"{told}answers"), ('["a", "b"]', "for gold answers, add --map truth=answers")):
         with pytest.raises(InputError, match=message):
@@ -149,7 +215,9 @@ def test_names_of_systems() -> None:
         ({"answer": None, "status": "failed: HTTP 429: slow\ndown"}, "no answer: HTTP 429: slow down"),
         ({"answer": None, "error": {"message": "no route"}}, "no answer: no route"),
         ({"answer": {"error": {"message": "boom", "code": 500}}}, "no answer: boom"),
+        ({"answer": "content='' additional_kwargs={'tool_calls': [{'name': 'search'}]}"}, "no answer"),
         ({"answer": "a", "error": None}, None),
+        ({"answer": [None], "error": "a tool was called"}, "no answer: a tool was called"),
     ],
 )
 def test_an_answer_that_did_not_come_has_its_reason(row: dict[str, Any], why: str | None) -> None:

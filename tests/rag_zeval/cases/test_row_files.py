@@ -119,6 +119,20 @@ def test_a_header_in_the_middle_is_no_row(tmp_path: Path) -> None:
         read_cases(tmp_path / "a.csv")
 
 
+def test_columns_of_one_name_are_numbered_unless_one_may_be_meant(tmp_path: Path) -> None:
+    table = '"[gpt] Answer {{q}}\nwith {{c}}",Score,[b],Score,question,contexts\nIt is.,1,b,2,q?,c\n'
+    (tmp_path / "a.csv").write_text(table)
+    with pytest.raises(InputError, match=r"--map 'answer=\[gpt\] Answer {{q}} with {{c}}', if that is"):
+        read_cases(tmp_path / "a.csv")
+    read = read_cases(tmp_path / "a.csv", {"answer": "[gpt] Answer {{q}} with {{c}}"})
+    assert read.columns.unused == ("Score (column 2)", "[b]", "Score (column 4)")
+    with pytest.raises(InputError, match=r"no row has 'Score'"):
+        read_cases(tmp_path / "a.csv", {"answer": "Score"})
+    (tmp_path / "a.csv").write_text(table * 2)
+    with pytest.raises(InputError, match=r"a.csv:4: repeats the names of the columns; remove the line"):
+        read_cases(tmp_path / "a.csv", {"answer": "[b]"})
+
+
 def test_a_column_without_a_name_is_told_if_it_holds_something(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("question,,answer,contexts,,\nq?,note,a,c,,\nr?,,a,c,,\n")
     assert read_cases(tmp_path / "a.csv").columns.unused == ("(column 2)",)
@@ -172,6 +186,8 @@ def test_rows_by_their_ids_keep_them(tmp_path: Path) -> None:
         (tmp_path / "a.json").write_bytes(json_of(content))
         with pytest.raises(InputError, match="could hold its rows in 'old' or 'new'; save the right one as its own"):
             rows(tmp_path / "a.json")
+    (tmp_path / "a.json").write_bytes(json_of({"predictions": [{"response": "a"}]}))  # LlamaIndex: without questions
+    assert rows(tmp_path / "a.json") == [{"response": "a"}]
     case = {"input": {"q": "Why?"}, "output": {"a": "So."}, "history": ROWS}
     (tmp_path / "a.json").write_bytes(json_of(case))
     assert rows(tmp_path / "a.json") == [case]

@@ -1,0 +1,123 @@
+"""Finds fields inside objects: in records such as `inputs`, in replies of model APIs, and in chat messages."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from rag_zeval.cases.cells import is_nothing, is_numbers, is_object, unfolded
+from rag_zeval.cases.names import FIELDS, RECORDS, REPLIES, fields_of, plain_name
+from rag_zeval.cases.paths import ABSENT, at_path, option, quoted_list
+from rag_zeval.errors import InputError
+from rag_zeval.files import Row
+
+SPEAKERS = {"question": {"user", "human"}, "answer": {"assistant", "ai"}, "contexts": {"system", "tool"}}  # roles
+DOUBLES = {"answer": ("answers",), "contexts": ("passage",)}  # fields that take the place of another
+REPLY_ROWS = {reply["answer"] for reply in REPLIES}
+GIVEN = ("input", "item", "datasource_item", "request")  # records of what a system got
+EXPECTED = ("expectation", "reference_output")  # records of what it should say
+ROLES = {"developer", "function"}.union(*SPEAKERS.values())  # those that a message may have as its type
+
+
+def in_replies(taken: Mapping[str, str], wrappers: Collection[str], sample: Sequence[Row]) -> dict[str, str]:
+    """Return where fields are if the rows, or a column for answers, hold the reply of a known model API."""
+    columns = [name for name in wrappers if "answer" in fields_of(name)]
+    for outer in () if {"answer", "answers"} & taken.keys() else ("", *(f"{name}." for name in columns)):
+        for reply in REPLIES:
+            there = [field for field, path in reply.items() if _holds(f"{outer}{path}", sample)]
+            if all(field in there for field in ("answer", "contexts") if field in reply):
+                return {field: f"{outer}{reply[field]}" for field in there}
+    return {}
+
+
+def in_records(taken: Mapping[str, str], sample: Sequence[Row]) -> dict[str, str]:
+    """Return the paths of fields inside objects that hold a row's fields, such as `inputs.question`.
+
+    Raises InputError if several could hold the same field.
+    """
+    values: dict[str, list[Any]] = {}
+    for row in sample:
+        for name, value in row.items():
+            held = unfolded(value) if plain_name(name) in RECORDS else None
+            inner = {f"{name}.{key}": one for key, one in held.items()} if isinstance(held, Mapping) else {name: value}
+            for path, one in inner.items():
+                values.setdefault(path, []).extend([] if is_nothing(one) else [one])
+    found: dict[str, str] = {}
+    for field in ("question", "answer", "contexts", "truth", "reference"):
+        no_values = is_numbers if field == "contexts" else is_object
+        free = {path: len(of) for path, of in values.items() if not (of and all(map(no_values, of)))}
+        if not {field, *DOUBLES.get(field, ())} & taken.keys():
+            named = [path for path in free if field in fields_in_record(path)]
+            if one := one_of(named, field, free):
+                found[field] = one
+    return found
+
+
+def in_messages(taken: Mapping[str, str], wrappers: Collection[str], sample: Sequence[Row]) -> dict[str, str]:
+    """Return the paths of the question and the answer if each is the content of the only chat message of its column."""
+    found: dict[str, str] = {}
+    for field in ("question", "answer"):
+        paths: list[str] = []
+        for name in wrappers:
+            if field in fields_of(name) or plain_name(name) in (*RECORDS, "message"):
+                rows = [row for row in sample if not is_nothing(row.get(name))]
+                inner = (f"{name}{rest}" for rest in ("", ".message", ".messages"))
+                paths += [path for path in inner if spoken_by(path, rows) in SPEAKERS[field]]
+        if len(paths) == 1 and not {field, *DOUBLES.get(field, ())} & taken.keys():
+            found[field] = f"{paths[0]}.content"
+    return found
+
+
+def fields_in_record(path: str) -> list[str]:
+    """Return the fields that a path such as `inputs.question` may hold; none if it does not begin in a record."""
+    outer, dot, last = path.partition(".")
+    if not dot or plain_name(outer) not in RECORDS:
+        return []
+    while plain_name(last.partition(".")[0]) in RECORDS and "." in last:
+        outer, _, last = last.partition(".")
+    named, outer = fields_of(last), plain_name(outer)
+    if outer in EXPECTED:
+        return ["truth"] if {"truth", "answer", "reference"} & {*named} else []
+    if outer in GIVEN and "response" not in plain_name(last):  # an answer beside the question may be the ground truth
+        return [field for field in named if field != "answer"]
+    return named
+
+
+def _holds(path: str, sample: Sequence[Row]) -> bool:
+    return any(at_path(row, path) is not ABSENT for row in sample)
+
+
+def one_of(found: Sequence[str], field: str, there: Mapping[str, int]) -> str | None:
+    """Return the column to use, or None if none was found.
+
+    A column without any value is used only if all are empty. Our own name wins. An exception is `answer`, because it
+    may hold gold answers. A prompt gives way to a query, because it may hold the contexts, too. Raises InputError if
+    several columns are left.
+    """
+    filled = [name for name in found if there[name]] or found[:1]
+    if not {"prompt", "input"}.issuperset(map(plain_name, filled)):
+        filled = [name for name in filled if plain_name(name) != "prompt"]
+    if len(filled) < 2:
+        return next(iter(filled), None)
+    if field in filled and field != "answer":
+        return field
+    way_out = " or ".join(option(field, name) for name in filled)
+    other = ""
+    if field == "answer":
+        gold = min(filled, key=lambda name: plain_name(name) != "answer")  # in files of benchmarks
+        judged = next(name for name in reversed(filled) if name != gold) if len(filled) == 2 else "COLUMN"
+        other = f"; if '{gold}' holds the {FIELDS['truth']}, {option('answer', judged)} {option('truth', gold)}"
+    raise InputError(f"columns {quoted_list(filled)} could each hold the {FIELDS[field]}: add {way_out}{other}")
+
+
+def spoken_by(path: str, rows: Sequence[Row]) -> str | None:
+    """Return the role of the only chat message at a path, None if no message is there, "" if rows differ."""
+    found = [unfolded(at_path(row, path)) for row in rows]
+    roles = {role_of(one[0] if isinstance(one, list) and len(one) == 1 else one) for one in found}
+    return roles.pop() if len(roles) == 1 else ""
+
+
+def role_of(message: Any) -> str | None:
+    """Return the role of a chat message, or None if the value is none. LangChain and ragas call it the type."""
+    if not isinstance(message, Mapping) or "content" not in message:
+        return None
+    role = message.get("role", message.get("type"))
+    return role if isinstance(role, str) and ("role" in message or role in ROLES) else None
