@@ -119,6 +119,11 @@ def as_text(value: Any) -> str | None:
         value = joined
     if isinstance(value, str) and isinstance(shown := _shown(value), Mapping):
         value = _inner_text(shown)
+    return _plain(value)
+
+
+def _plain(value: Any) -> str | None:
+    value = _decoded(value)
     if is_nothing(value):
         return None
     if isinstance(value, str):
@@ -166,10 +171,13 @@ def _inner_text(item: Mapping[Any, Any], column: str = "COLUMN") -> Any:
 
 
 def as_id(value: Any) -> str | None:
-    """Return an id as text. 7.0 becomes "7", because a column of whole numbers with a gap is read as floats."""
+    """Return an id as text. 7.0 becomes "7", because a column of whole numbers with a gap is read as floats.
+
+    Raises InputError for lists and objects.
+    """
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return as_text(value)
+    return _plain(value)
 
 
 def as_texts(value: Any) -> tuple[str, ...]:
