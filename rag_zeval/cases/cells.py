@@ -221,11 +221,12 @@ def as_chunks(
     The ids are empty unless every chunk has one. Raises InputError for an object that does not hold exactly one text
     under the names in `names.CHUNK_TEXT`. Its message names the likely path of the text in the column.
     """
+    value = unfolded(value)
+    while isinstance(value, Mapping) and (held := _held(value)) is not None:
+        value = unfolded(held)  # {"citations": [...]}
     items = _items(value)
     if separator and len(items) == 1 and isinstance(items[0], str) and items[0] is value:
         items = re.split(separator, value)
-    while len(items) == 1 and isinstance(items[0], Mapping) and (held := _held(items[0])) is not None:
-        items = _items(held)  # {"citations": [...]}
     chunks = [_chunk(one, column) for item in items for one in _unrolled(item)]
     there = [(text, id_) for text, id_ in chunks if text is not None]
     ids = tuple(id_ for _, id_ in there if id_ is not None)
@@ -324,7 +325,10 @@ def _held(item: Mapping[str, Any]) -> Any:
     if _texts(item) or _inside(item) is not None:
         return None
     held = [value for name, value in item.items() if plain_name(str(name)) in CHUNK_LIST]
-    return held[0] if len(held) == 1 and isinstance(held[0], (list, Mapping)) else None
+    if len(held) != 1 or not isinstance(held[0], (list, Mapping)):
+        return None
+    is_wrapped = isinstance(held[0], list) and len(held[0]) == 1 and isinstance(held[0][0], list)  # Chroma, one query
+    return held[0][0] if is_wrapped else held[0]
 
 
 def _items(value: Any) -> Sequence[Any]:

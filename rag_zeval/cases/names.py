@@ -89,8 +89,9 @@ CHUNK_IN = (
     "node", "text_resource", "kwargs", "_source", "content", "document", "doc", "data", "chunkInfo", "retrievedContext",
     "highlight",
 )  # fmt: skip
-# Names of the list in an object that holds chunks. Azure: citations; Elasticsearch: hits; Bedrock: retrievalResults.
-CHUNK_LIST = ("citation", "hit", "retrieval_result")
+# Names of the list in an object that holds chunks. Azure: citations; Elasticsearch: hits; Bedrock: retrievalResults;
+# Chroma: documents.
+CHUNK_LIST = ("citation", "hit", "retrieval_result", "document", "doc", "passage", "chunk", "context")
 # Names of the text in an object that is a ground truth. TriviaQA: value; KILT: answer; SQuAD: text.
 TRUTH_TEXT = ("value", "answer", "text", "content")
 TEXT_PARTS = ("text", "output_text", "input_text")  # types of the parts of a text in the replies of model APIs

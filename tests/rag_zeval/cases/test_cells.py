@@ -112,6 +112,13 @@ def test_the_text_of_a_chunk_may_be_in_an_object_of_it(chunk: dict[str, Any], id
         assert as_chunks(held) == as_chunks(json.dumps(held)) == (("c",), ids)
 
 
+def test_the_result_of_a_query_of_chroma_holds_chunks() -> None:
+    found = {"ids": [["1", "2"]], "documents": [["c", "d"]], "metadatas": [[None, None]], "distances": [[0.1, 0.2]]}
+    assert as_chunks(found) == as_chunks({"docs": ["c", "d"]}) == (("c", "d"), ())
+    with pytest.raises(InputError):  # of two queries
+        as_chunks({**found, "documents": [["c", "d"], ["e", "f"]]})
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
