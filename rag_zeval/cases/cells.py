@@ -46,7 +46,7 @@ PRINTED = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 # What LangChain prints for a chunk or a message: page_content='It is.' metadata={}, or Document(page_content='It is.').
-SHOWN_TEXT = re.compile(r"""(page_content|content|text)=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?:\ \w+=|\Z)""", re.DOTALL)
+SHOWN = re.compile(r"""(page_content|content|text)=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?:\ \w+=|\Z)""", re.DOTALL)
 CALL = re.compile(r"[A-Z]\w*\(\w+=.*\)\Z", re.DOTALL)
 STRING_OR_ENUM = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|<\w+\.\w+: [^<>]*>""", re.DOTALL)
 SERIES = re.compile(r"\ndtype: \w+\Z")  # the end of a printed pandas Series
@@ -250,7 +250,7 @@ def _shown(text: str) -> Any:
     bare = text.strip()
     found: Any = None
     with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
-        if match := SHOWN_TEXT.match(bare):
+        if match := SHOWN.match(bare):
             if re.search(rf"\s{match[1]}=", bare):  # several, joined to one text
                 return text
             found = {match[1]: _evaluated(match[2])}
