@@ -5,7 +5,7 @@ Training uses the strict parser. Benchmarks and users get the lenient one, which
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from rag_zeval.judge.prompt import EVIDENCE, INPUTS, Variant, find_variant
@@ -23,8 +23,8 @@ def parse_strict(text: str, n_candidates: int, variant: str = "paper") -> Trajec
     """Read a trajectory by rules (1) to (3) of the format reward. Raises FormatError.
 
     The text must be a JSON list with exactly the expected candidates, and all fields with their types. `"true"` is not
-    `true`. A candidate needs at least one claim. Extra fields are allowed. The candidates may come in any order; the
-    trajectory has them in order.
+    `true`. A candidate needs at least one claim. Extra fields are allowed, a field that is given twice is not. The
+    candidates may come in any order; the trajectory has them in order.
     """
     return _read(_load(text), n_candidates, find_variant(variant))
 
@@ -64,7 +64,7 @@ def parse_lenient(
     """
     prompt, echo = find_variant(variant), Echo(shown)
     try:
-        items = _load(text, unique_keys)
+        items = _load(text)
         trajectory = _read(items, n_candidates, prompt)
         _check_claims(trajectory, items, echo)
         if not _repeats(trajectory, echo) and not echo.joins_claims(text):
@@ -142,9 +142,9 @@ def _refuse_constant(name: str) -> Any:
     raise FormatError(f"{name} is not JSON")
 
 
-def _load(text: str, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
+def _load(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=object_pairs_hook)
+        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"not valid JSON: {error}") from error
 

@@ -69,6 +69,16 @@ def test_the_candidates_must_be_exactly_those_asked_about(case, asked):
             parse_lenient(json.dumps(items), asked, variant)
 
 
+@given(variants_with_items, st.sampled_from(["id", "atomic_claims", "claim", "is_supported"]))
+def test_a_field_given_twice_is_refused_by_both(case, field):
+    """Which of the two is meant is unknown; a verdict of either kind must not earn a reward."""
+    variant, items = case
+    text = json.dumps(items).replace(f'"{field}": ', f'"{field}": null, "{field}": ', 1)
+    for parse in (parse_strict, parse_lenient):
+        with pytest.raises(FormatError):
+            parse(text, len(items), variant)
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", "null", "[NaN]", '[{"id": "A"}]', "[" * 5000, "Sorry, I cannot."])
 def test_text_that_is_no_trajectory_is_refused_by_both(text):
     for parse in (parse_strict, parse_lenient):
