@@ -1,6 +1,7 @@
 """Reads the rollouts that training runs saved.
 
-verl writes the rollouts to `rollouts/train/STEP.jsonl`, and those of the validation rows to `rollouts/val/STEP.jsonl`.
+Rollouts are in `rollouts/train/STEP.jsonl`, those of the validation rows in `rollouts/val/STEP.jsonl`. verl writes
+both, `train.one_gpu` the former.
 """
 
 from collections.abc import Callable

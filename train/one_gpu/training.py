@@ -22,6 +22,7 @@ from rag_zeval.judge.evidence import ReferenceIndex
 from rag_zeval.models.decoding import stop_ids
 from rag_zeval.models.language_model import chat_ids
 from rag_zeval.stages.training_log import VALIDATION
+from rag_zeval.text import text_id
 from rewards.combined import combined_reward
 from rewards.tokens import PolicyTokens
 from train.chosen_tokens import Chosen, log_probs_and_entropy
@@ -42,9 +43,14 @@ Parts = dict[str, float]
 
 @dataclass(frozen=True)
 class Prompt:
-    """A row's prompt as token ids, with what is needed to score its replies."""
+    """A row's prompt as token ids and as text, with what is needed to score its replies.
+
+    truth: what the reward uses, as JSON: `alphas`, `variant`, `reference` and, if the prompt repeats them, `answers`.
+    """
 
     ids: list[int]
+    text: str
+    truth: str
     alphas: list[float]
     answers: list[str] | None
     reference: ReferenceIndex
@@ -56,9 +62,10 @@ class Prompt:
 
 def read_prompt(row: Row, tokenizer: Any, words: PolicyTokens) -> Prompt:
     """Return the prompt of a row. words: the tokens in which quotes are compared with the reference."""
-    truth = json.loads(row["reward_model"]["ground_truth"])
-    reference, ids = ReferenceIndex(words(truth["reference"])), chat_ids(tokenizer, row["prompt"])
-    return Prompt(ids, truth["alphas"], truth.get("answers"), reference, truth["variant"])
+    stored, ids = row["reward_model"]["ground_truth"], chat_ids(tokenizer, row["prompt"])
+    text, truth = tokenizer.decode(ids, skip_special_tokens=True), json.loads(stored)
+    reference = ReferenceIndex(words(truth["reference"]))
+    return Prompt(ids, text, stored, truth["alphas"], truth.get("answers"), reference, truth["variant"])
 
 
 class Training:
@@ -114,7 +121,9 @@ class Training:
             [prompt.ids for prompt in batch], settings.rollouts, settings.max_reply_tokens, settings.temperature
         )
         asked = [prompt for prompt in batch for _ in range(settings.rollouts)]
-        parts = [prompt.score(self.text(ids), self.words) for prompt, (ids, _) in zip(asked, replies, strict=True)]
+        texts = [self.text(ids) for ids, _ in replies]
+        parts = [prompt.score(text, self.words) for prompt, text in zip(asked, texts, strict=True)]
+        self.write_rollouts(step, asked, texts, parts)
         rewards = torch.tensor([part["score"] for part in parts]).view(-1, settings.rollouts)
         norm = self.update(asked, replies, advantages(rewards).flatten().tolist(), step)
         lengths = [float(len(ids)) for ids, _ in replies]
@@ -175,6 +184,21 @@ class Training:
     def text(self, ids: Sequence[int]) -> str:
         text: str = self.tokenizer.decode(ids[:-1] if ids and ids[-1] in self.eos else ids)
         return text
+
+    def write_rollouts(self, step: int, asked: Sequence[Prompt], texts: Sequence[str], parts: Sequence[Parts]) -> None:
+        """Write a step's rollouts as verl does, so that `make reward-audit` can read them."""
+        rows = [
+            {
+                "input": prompt.text,
+                "output": text,
+                "gts": prompt.truth,
+                "score": part["score"],
+                "step": step,
+                "uid": f"{text_id('prompt', prompt.text)}_{at % self.settings.rollouts}_0",
+            }
+            for at, (prompt, text, part) in enumerate(zip(asked, texts, parts, strict=True))
+        ]
+        write_bytes(self.folder / "rollouts" / "train" / f"{step}.jsonl", b"".join(map(json_line, rows)))
 
     def log(self, step: int, data: Parts, lines: StepLines) -> None:
         """Append a step to metrics.jsonl, which `make dynamics` plots, and print its line."""

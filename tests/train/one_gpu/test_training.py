@@ -145,6 +145,17 @@ def test_a_run_leaves_the_policy_that_validated_best(trained: Path, nano_base: P
     assert not (trained / "state.pt").exists()
 
 
+def test_the_rollouts_of_a_run_can_be_audited(trained: Path) -> None:
+    from experiments.reward_audit.replies import of_run
+
+    audited, steps = of_run(trained, "train"), read_run(trained)
+    for step, side in ((1, audited.before), (2, audited.after)):
+        assert not side.damaged
+        assert len(side.replies) == 16 and len({reply.prompt for reply in side.replies}) == 4
+        read = sum(reply.trajectory is not None for reply in side.replies)
+        assert read / 16 == pytest.approx(steps[step]["reward_extra/format/mean"])
+
+
 def test_a_run_that_is_whole_is_left_alone(trained: Path, words: list[str], capsys: Any) -> None:
     log = (trained / "metrics.jsonl").read_bytes()
     (trained / "state.pt").write_bytes(b"left by a kill after the export")
