@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import random
 import shutil
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -133,14 +135,15 @@ class Training:
             "curriculum/candidates": float(max(len(prompt.alphas) for prompt in batch)),
             "response_length/mean": mean(lengths),
             "response_length/max": max(lengths),
-            "actor/grad_norm": norm,
+            **({"actor/grad_norm": norm} if math.isfinite(norm) else {}),
         }
 
     def update(self, asked: Sequence[Prompt], replies: Replies, advantage: Sequence[float], step: int) -> float:
         """Update the policy with PPO's clipped loss, as verl computes it. Returns the norm of the gradient.
 
-        There is one difference. The loss is a mean over the tokens of rollouts whose advantage is not 0. verl's is one
-        over the tokens of all rollouts, so the fewer rollouts teach something, the smaller are its gradients.
+        A gradient that is not finite changes nothing. There is one difference from verl. The loss is a mean over the
+        tokens of rollouts whose advantage is not 0. verl's is one over the tokens of all rollouts, so the fewer
+        rollouts teach something, the smaller are its gradients.
         """
         live = [at for at, value in enumerate(advantage) if value]
         rows = [(asked[at].ids, replies[at][0]) for at in live]
@@ -156,7 +159,10 @@ class Training:
         for group in self.optimizer.param_groups:
             group["lr"] = self.settings.learning_rate * self.share_of_rate(step)
         norm = float(torch.nn.utils.clip_grad_norm_(self.policy.parameters(), MAX_NORM))
-        self.optimizer.step()
+        if math.isfinite(norm):
+            self.optimizer.step()
+        else:  # as in verl
+            print(f"warning: step {step}: the gradient is not finite, so the policy stays as it is", file=sys.stderr)
         return norm
 
     def share_of_rate(self, step: int) -> float:

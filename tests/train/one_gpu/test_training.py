@@ -1,6 +1,7 @@
 """Training in one process: its arithmetic against definitions, and real runs of the nano judge."""
 
 import json
+import math
 import os
 import re
 import shutil
@@ -102,6 +103,23 @@ def test_the_gradient_is_that_of_verl(spread: float, monkeypatch: pytest.MonkeyP
     run.update(asked, drawn, advantages(rewards).flatten().tolist(), 1)
     for name, weight in policy.named_parameters():
         torch.testing.assert_close(weight.grad, theirs[name], atol=1e-5, rtol=1e-4, msg=name)
+
+
+def test_a_gradient_that_is_not_finite_changes_no_weight(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    policy = torch.nn.Linear(2, 1)
+    before = [weight.detach().clone() for weight in policy.parameters()]
+    run = object.__new__(training.Training)
+    run.policy, run.device, run.optimizer = policy, torch.device("cpu"), torch.optim.AdamW(policy.parameters(), lr=1.0)
+    run.settings = SimpleNamespace(  # type: ignore[assignment]
+        batch_tokens=40, temperature=1.0, learning_rate=1.0, warmup_steps=1, steps=2
+    )
+    asked: Any = [SimpleNamespace(ids=[1])] * 2
+    for values in (math.inf, 1.0):
+        monkeypatch.setattr(training, "reply_log_probs", lambda *_, by=values: policy(torch.ones(2, 2))[:, 0] * by)
+        norm = run.update(asked, [([1], [0.0]), ([2], [0.0])], [1.0, -0.5], 1)
+        changed = any(not torch.equal(*pair) for pair in zip(policy.parameters(), before, strict=True))
+        assert changed == math.isfinite(norm) == (values == 1)
+    assert capsys.readouterr().err.count("is not finite") == 1
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
