@@ -433,14 +433,20 @@ def file_sha256(path: str | Path) -> str:
     return digest.hexdigest()
 
 
+def model_config(folder: str | Path) -> Path:
+    """Return the path of a model's config.json. Raises InputError if the folder holds no model."""
+    path = Path(folder) / "config.json"
+    if not path.is_file():
+        raise InputError(f"{folder}: no model in this folder (config.json is missing)")
+    return path
+
+
 def model_sha256(folder: str | Path) -> str:
     """Return a hex sha256 over the files of a model folder that change its output: weights, config, tokenizer.
 
     Raises InputError if the folder holds no model.
     """
-    folder = Path(folder)
-    if not (folder / "config.json").is_file():
-        raise InputError(f"{folder}: no model in this folder (config.json is missing)")
+    folder = model_config(folder).parent
     files = sorted({path for pattern in WEIGHT_FILES for path in folder.glob(pattern)})
     listing = "".join(f"{path.name} {file_sha256(path)}\n" for path in files)
     return hashlib.sha256(listing.encode()).hexdigest()

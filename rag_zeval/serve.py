@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rag_zeval.errors import InputError, missing
-from rag_zeval.files import check_object, model_sha256, read_card, read_json
+from rag_zeval.files import check_object, model_config, model_sha256, read_card, read_json
 from rag_zeval.models.open import check_spec
 
 URL = "http://127.0.0.1:8000/v1"  # vLLM's default port
@@ -59,13 +59,11 @@ def serve_command(folder: str, extra: Sequence[str] = ()) -> list[str]:
     are refused. Sampling follows the request, not the model's generation_config.json. Raises InputError if the folder
     has no model, or its model states no window.
     """
-    path = Path(folder) / "config.json"
-    if not path.is_file():
-        raise InputError(f"{folder}: no model in this folder (config.json is missing)")
+    path = model_config(folder)
     window = check_object(path, read_json(path), {"max_position_embeddings": int})["max_position_embeddings"]
     if window < 1:
         raise InputError(f"{path}: field 'max_position_embeddings' must be a whole number above 0, found {window}")
-    command = [sys.executable, "-m", MODULE, "--model", str(Path(folder).resolve())]
+    command = [sys.executable, "-m", MODULE, "--model", str(path.parent.resolve())]
     command += ["--served-model-name", served_name(folder), "--host", "127.0.0.1", "--allowed-origins", "[]"]
     command += ["--max-model-len", str(min(window, LONGEST)), "--seed", "0"]
     return [*command, "--generation-config", "vllm", *extra]

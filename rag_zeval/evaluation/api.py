@@ -67,6 +67,8 @@ def evaluate(
     structured: bool = False,
     embeddings: str | None = None,
     embeddings_key_env: str | None = None,
+    claim_checker: str | None = None,
+    bert_score: str | None = None,
     encoding: str | None = None,
     skip_bad_rows: bool = False,
     **calls: Any,
@@ -97,6 +99,8 @@ def evaluate(
         structured: Let the server enforce the JSON format of replies.
         embeddings: The embedding model, for scorers that need one: a folder, or "openai:MODEL@URL".
         embeddings_key_env: The NAME of the environment variable with its key. Default: OPENAI_API_KEY.
+        claim_checker: The folder of a model that checks claims, for hhem, checked_sentences and checked_claims.
+        bert_score: The folder of an encoder model, for the scorer bert_score.
         encoding: The encoding of a text file. Default: UTF-8, or UTF-16 with a byte order mark.
         skip_bad_rows: Leave out rows that cannot be read, and count them.
         **calls: How an endpoint is called: concurrency, timeout, connect_timeout, max_body_mib, api_key_env and
@@ -113,7 +117,9 @@ def evaluate(
     signature(open_backend).bind(model, **calls)
     chosen = chosen_scorers(scorers, criteria)
     asking = Asking(sampling or Sampling(), variant, structured)
-    judges = Judges(model, asking, trials, embeddings, calls=calls, embeddings_key_env=embeddings_key_env)
+    judges = Judges(
+        model, asking, trials, embeddings, claim_checker, bert_score, calls, embeddings_key_env=embeddings_key_env
+    )
     check_scorers(chosen, judges)
     read = read_cases(source, names, encoding=encoding, skip_bad_rows=skip_bad_rows, judged=need_texts(chosen))
     run = plan_run([read], chosen, against, judges)

@@ -11,11 +11,11 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import cache
 from itertools import groupby
-from pathlib import Path
 from threading import Thread
 from typing import Any
 
 from rag_zeval.errors import InputError, needed
+from rag_zeval.files import model_config
 from rag_zeval.models.batched import FolderModel, Job
 from rag_zeval.models.language_model import Reply, window_of
 from rag_zeval.models.precision import choose_dtype, in_identity
@@ -188,7 +188,7 @@ def load_folder(folder: str, kind: str, dtype: str = "float32", own_code: bool =
 
     kind: the name of a class of transformers. dtype: float32, bfloat16, or STORED. own_code: whether the folder's own
     code may run. Such code has its own tokenizer, so the first result is then None.
-    Raises InputError if transformers cannot load the model.
+    Raises InputError if the folder holds no model, or one that transformers cannot load.
     """
     with needed("torch", f"{folder}: a local model"):
         import torch
@@ -196,7 +196,7 @@ def load_folder(folder: str, kind: str, dtype: str = "float32", own_code: bool =
         import transformers
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    path = str(Path(folder).resolve())  # an absolute path, so transformers never looks on a hub
+    path = str(model_config(folder).parent.resolve())  # an absolute path, so transformers never looks on a hub
     try:
         tokenizer = None if own_code else transformers.AutoTokenizer.from_pretrained(path, trust_remote_code=False)
         model, loaded = getattr(transformers, kind).from_pretrained(

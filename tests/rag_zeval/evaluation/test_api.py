@@ -199,6 +199,13 @@ def test_the_server_of_embeddings_gets_its_own_key(
         assert sent == [{f"Bearer {keys[name]}"} for name in ("JUDGE_KEY", expected)]
 
 
+def test_scorers_get_the_folders_of_their_models() -> None:
+    with pytest.raises(InputError, match=r"nowhere: no model in this folder"):
+        evaluate(rows(1), scorers="bert_score", against="truth", bert_score="nowhere")
+    with pytest.raises(InputError, match=r"nowhere: no model in this folder"):
+        evaluate(rows(1), scorers="hhem", claim_checker="nowhere")
+
+
 @pytest.mark.parametrize("names", [[], " , "])
 def test_no_name_is_refused(names: Any) -> None:
     with pytest.raises(InputError, match="--scorers is empty"):
