@@ -119,7 +119,10 @@ def test_a_run_is_warned_about_once_whichever_measure_says_it(dtypes: str, times
     watched, limits = Agreement(OmegaConf.create({"actor_rollout_ref": half | exact})), LIMITS[dtypes]
     for healthy in ({}, {"train/loss": 9.0}, {MEAN: limits.mean, CORRELATION: limits.correlation}):
         assert watched.step(1, healthy) is None
-    warning = watched.step(7, {MEAN: times * limits.mean, CORRELATION: correlation})
+    outside = {MEAN: times * limits.mean, CORRELATION: correlation}
+    for step, data in enumerate((outside, {}, outside), 4):  # one step alone may be chance
+        assert watched.step(step, data) is None
+    warning = watched.step(7, outside)
     assert warning and "step 7" in warning and dtypes in warning and "\n" not in warning
     assert watched.step(8, {MEAN: nan, CORRELATION: nan}) is None
 

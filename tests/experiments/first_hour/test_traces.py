@@ -67,6 +67,24 @@ def test_weights_arrive_within_the_bounds_of_a_precision(
     assert traces.weights_arrive(tmp_path, traces.BOUNDS[kind], moving).passed is passed
 
 
+@pytest.mark.parametrize(
+    ("kls", "correlations", "passed"),
+    [
+        ((0, 0, 0.01, 0.01), (0.9877, 0.9999, 0.9996, 0.9997), True),  # a healthy run
+        ((0, 0, 0.01, 0.01), (0.9999, 0.9999, 0.9877, 0.9996), True),
+        ((0, 0, 0.01, 0.01), (0.9999, 0.9999, 0.9800, 0.9504), False),  # rollouts keep using the first weights
+        ((0, 0, 0.01, 0.01), (0.9999, 0.9999, float("nan"), 0.9996), False),
+        ((0, 0), (0.9800, 0.9504), False),
+    ],
+)
+def test_the_correlation_is_that_of_the_steps_with_updated_weights(
+    tmp_path: Path, kls: Sequence[float], correlations: Sequence[float], passed: bool
+) -> None:
+    pairs = enumerate(zip(kls, correlations, strict=True), 1)
+    log_steps(tmp_path, [[(0, {}), *((step, measured(kl, 3e-4, value)) for step, (kl, value) in pairs)]])
+    assert traces.weights_arrive(tmp_path, traces.BOUNDS["bf16"]).passed is passed
+
+
 @pytest.fixture
 def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv(MARK, str(tmp_path))
