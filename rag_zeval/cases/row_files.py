@@ -36,7 +36,7 @@ PARQUET_ROWS = 1_000  # in memory at a time
 HEAD = 1 << 16  # bytes by which a file's format and encoding are recognised
 MARKDOWN_RULE = re.compile(r"\s*(:?--+:?)?\s*")  # a cell of the line below a Markdown table's header
 ARROW_STREAM = b"\xff\xff\xff\xff"  # as `datasets.save_to_disk` writes it
-WEB_PAGE = re.compile(rb"\s*<(!doctype html|html|head|table)\b", re.IGNORECASE)
+MARKUP = re.compile(rb"\s*<[!?/]?[a-z][^<>]*>", re.IGNORECASE)  # how a web page begins, and XML
 COLUMN_NUMBER = re.compile(r" ?\(column [0-9]+\)\Z")  # which `_header` adds
 BAR = "\ue07c"  # stands for an escaped bar
 TITLE_ROWS = 20  # a header is looked for in so many rows below the first line
@@ -81,8 +81,8 @@ def read_table(path: Path, encoding: str | None = None) -> Iterator[PlacedRow]:
         raise InputError(f"--encoding {encoding}: unknown encoding") from error
     except UnicodeError:
         text = ""  # the reader of the text reports it
-    if WEB_PAGE.match(head):
-        raise InputError(f"{path}: is a web page, not a table; save the table as {FORMATS}")
+    if MARKUP.match(head):
+        raise InputError(f"{path}: is a web page or XML, not a table; save the table as {FORMATS}")
     if "\0" in text.partition("\n")[0]:  # such as a tar archive
         raise InputError(f"{path}: {NO_TABLE}")
     start = text.lstrip()[:1]

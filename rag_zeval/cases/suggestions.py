@@ -169,7 +169,7 @@ def fields_inside(there: Collection[str], sample: Sequence[Row]) -> dict[str, st
 
 def _is_text(name: str) -> bool:
     """Whether a column's name looks like a value, or like a line of a file that is no table."""
-    return len(name.split()) > MOST_WORDS or name.endswith((".", "?")) or name.startswith(("<", "-")) or ": " in name
+    return len(name.split()) > MOST_WORDS or name.endswith((".", "?")) or name.startswith(("-", "# ")) or ": " in name
 
 
 def _with_siblings(path: str, paths: Collection[str]) -> str:

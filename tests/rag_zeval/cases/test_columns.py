@@ -103,6 +103,7 @@ def test_the_example_of_every_layout_is_read(layout: Layout) -> None:
             ("When is it open?", "At nine.", "x"),
             "the first line must name the columns, such as question,answer,contexts",
         ),
+        (("# Answers of May",), "the first line must name the columns, such as question,answer,contexts"),
     ],
 )
 def test_nothing_is_guessed_between_two_or_out_of_nothing(columns: tuple[str, ...], message: str) -> None:

@@ -260,8 +260,10 @@ def test_rows_stand_where_they_begin(tmp_path: Path) -> None:
         (
             "a.csv",
             b"\n<!DOCTYPE html><html><table></table></html>",
-            "a.csv: is a web page, not a table; save the table as",
+            "a.csv: is a web page or XML, not a table; save the table as",
         ),
+        ("a.xml", b"<rows><row><question>q</question></row></rows>", "a.xml: is a web page or XML, not a table"),
+        ("a.xml", b'<?xml version="1.0"?>\n<rows>\n</rows>\n', "a.xml: is a web page or XML, not a table"),
         ("a.csv", b"question,question\nq,r\n", "a.csv: has two columns named 'question'; rename one"),
         ("a.csv", b'question,answer\n"q,a\n', "a.csv:2: cannot be read from this point on"),
         ("a.json", b'[{"a": "b', "a.json:1: not valid JSON: Unterminated string starting at column 8"),
