@@ -8,10 +8,17 @@ from __future__ import annotations
 import signal
 import sys
 
-# If a command of ours is starting, Ctrl-C ends it without a traceback until `streams.exit_status` takes over. While
-# Python looks for a module to run, argv[0] is "-m". This comes first because imports take time. Other programs are
-# not affected.
-if sys.argv[0].endswith(("-m", "/rag-zeval")) and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+# If a command of ours is starting, Ctrl-C ends it without a traceback until `streams.exit_status` takes over. This
+# comes first because imports take time. Other programs are not affected. While Python looks for the module of
+# `python -m`, argv[0] is "-m", and orig_argv has the module's name before the arguments.
+if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN and (
+    sys.argv[0].endswith("/rag-zeval")
+    or (
+        sys.argv[0] == "-m"
+        and sys.orig_argv[-len(sys.argv)].removeprefix("-m").partition(".")[0]
+        in ("rag_zeval", "eval_benchmarks", "experiments", "synthesize", "train")
+    )
+):
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from importlib import import_module
@@ -48,3 +55,7 @@ def __getattr__(name: str) -> Any:  # imports a name on its first use, so `impor
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(PLACES.get(name, "rag_zeval.judge.evaluator")), name)
+
+
+def __dir__() -> list[str]:  # what a notebook offers after `rag_zeval.`
+    return sorted({*globals(), *__all__})

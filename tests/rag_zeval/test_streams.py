@@ -81,10 +81,15 @@ def test_ctrl_c_while_a_command_starts_is_no_traceback(module: str, tmp_path: Pa
     assert ended.returncode in (-2, 130) and "Traceback" not in ended.stderr, ended.stderr
 
 
-def test_ctrl_c_is_left_alone_in_another_program() -> None:
+@pytest.mark.parametrize("started", ["-c", "-m"])
+def test_ctrl_c_is_left_alone_in_another_program(started: str, tmp_path: Path) -> None:
     program = "import rag_zeval, signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
-    line = [sys.executable, "-c", program]
-    assert subprocess.check_output(line, text=True, cwd=ROOT, preexec_fn=_hears_ctrl_c) == "True\n"
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "__init__.py").write_text(program)  # a package is imported while argv[0] is still "-m"
+    (tmp_path / "other" / "main.py").touch()
+    line = [sys.executable, started, program if started == "-c" else "other.main", "rag_zeval"]
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    assert subprocess.check_output(line, text=True, env=environment, preexec_fn=_hears_ctrl_c) == "True\n"
 
 
 def _hears_ctrl_c() -> None:

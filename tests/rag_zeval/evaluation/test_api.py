@@ -78,7 +78,7 @@ def test_the_awaited_form_has_the_same_keywords() -> None:
     assert inspect.iscoroutinefunction(aevaluate)
     assert inspect.signature(aevaluate) == inspect.signature(evaluate)
     for name in rag_zeval.__all__:
-        assert getattr(rag_zeval, name).__name__ == name
+        assert getattr(rag_zeval, name).__name__ == name and name in dir(rag_zeval)
 
 
 def test_the_loop_stays_free_while_it_runs(literal_judge: ScriptedJudge) -> None:
