@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rag_zeval.cases.reading import read_cases
 from rag_zeval.errors import needed
 from rag_zeval.evaluation.metrics import Judges, check_scorers, chosen_scorers, need_texts
-from rag_zeval.evaluation.run import judged_by, plan_run, score
+from rag_zeval.evaluation.run import judged_by, plan_run, reply_cache, score
 from rag_zeval.models.as_finished import awaitable
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.open import open_backend
@@ -25,6 +25,9 @@ from rag_zeval.text import one_line
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]
+
+
+NUMBERS = ("score", "latency_s", "cost_usd")  # fields of `Judged`
 
 
 class Results(list[Judged]):
@@ -48,7 +51,8 @@ class Results(list[Judged]):
         """Return a row for each answer and metric, with the fields of `Judged`. Raises InputError without pandas."""
         with needed("pandas", "to_pandas"):
             import pandas
-        return pandas.DataFrame([asdict(one) for one in self])
+        frame = pandas.DataFrame([asdict(one) for one in self], columns=[field.name for field in fields(Judged)])
+        return frame.astype(dict.fromkeys(NUMBERS, float))  # also if all are missing
 
 
 def evaluate(
@@ -56,7 +60,7 @@ def evaluate(
     *,
     scorers: str | Sequence[str] | None = None,
     criteria: str | Path | Sequence[str | Path] = (),
-    model: str | None = None,
+    model: str | Path | None = None,
     against: str | None = None,
     names: Mapping[str, str] | None = None,
     out: str | Path | None = None,
@@ -65,10 +69,10 @@ def evaluate(
     variant: str | None = None,
     sampling: Sampling | None = None,
     structured: bool = False,
-    embeddings: str | None = None,
+    embeddings: str | Path | None = None,
     embeddings_key_env: str | None = None,
-    claim_checker: str | None = None,
-    bert_score: str | None = None,
+    claim_checker: str | Path | None = None,
+    bert_score: str | Path | None = None,
     encoding: str | None = None,
     skip_bad_rows: bool = False,
     **calls: Any,
@@ -92,7 +96,8 @@ def evaluate(
             the source has.
         names: For a field of ours, the column that holds it, or a path into objects such as "output.text".
         out: A JSONL file for the result rows. After an interruption, the same call then resumes.
-        cache: An SQLite file for the judge's replies, so that you pay for none twice.
+        cache: An SQLite file for the judge's replies, so that you pay for none twice. Default: a file beside `out` if
+            several scorers ask the same; otherwise none.
         trials: How often each case is judged.
         variant: The prompt of the `rag_zeval` scorer. Default: the one that the model was trained with, or the paper's.
         sampling: Temperature, top-p, the longest reply and the seed.
@@ -104,7 +109,7 @@ def evaluate(
         encoding: The encoding of a text file. Default: UTF-8, or UTF-16 with a byte order mark.
         skip_bad_rows: Leave out rows that cannot be read, and count them.
         **calls: How an endpoint is called: concurrency, timeout, connect_timeout, max_body_mib, api_key_env and
-            extra_body, as `open_backend` takes them.
+            extra_body; for a local judge, processes. `open_backend` explains them.
 
     Returns:
         A list with one `Judged` for each answer and metric. It goes metric by metric, each in the order of the cases.
@@ -114,19 +119,22 @@ def evaluate(
         InputError: If a source, scorer, criteria file or model cannot be used; before any call.
         TypeError: For an unknown keyword, also if no judge is asked.
     """
+    if "account" in calls:
+        raise TypeError("evaluate() got an unexpected keyword argument 'account'")
     signature(open_backend).bind(model, **calls)
     chosen = chosen_scorers(scorers, criteria)
     asking = Asking(sampling or Sampling(), variant, structured)
-    judges = Judges(
-        model, asking, trials, embeddings, claim_checker, bert_score, calls, embeddings_key_env=embeddings_key_env
+    judge, embedder, checker, encoder = (
+        None if spec is None else str(spec) for spec in (model, embeddings, claim_checker, bert_score)
     )
+    judges = Judges(judge, asking, trials, embedder, checker, encoder, calls, embeddings_key_env=embeddings_key_env)
     check_scorers(chosen, judges)
     read = read_cases(source, names, encoding=encoding, skip_bad_rows=skip_bad_rows, judged=need_texts(chosen))
     run = plan_run([read], chosen, against, judges)
     print(read, *judged_by(run), sep="\n", file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "results.jsonl" if out is None else Path(out)
-        kept = Path(folder) / "replies.sqlite" if cache is None else Path(cache)
+        kept = reply_cache(path, chosen) if cache is None else Path(cache)
         with score(run, path, kept, Spending()) as rows:
             return Results(over_trials(rows), summarize(rows))
 

@@ -191,8 +191,9 @@ def open_metrics(
     if judges.model is not None and any(map(asks_judge, names)):
         judge = open_backend(judges.model, **judges.calls, account=judges.account)
     if any(map(embeds, names)):
-        # no server gets the key or the extra fields of another one
+        # no server gets the key or the extra fields of another one, and `processes` are those of a local judge
         calls = {**judges.calls, "api_key_env": judges.embeddings_key_env, "extra_body": None}
+        calls.pop("processes", None)
         embedder = open_embedder(str(judges.embeddings), **calls)
     if cache is not None:
         judge = CachedBackend(judge, cache) if judge else None

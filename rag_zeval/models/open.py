@@ -101,7 +101,7 @@ def check_extra_body(spec: str, extra_body: Mapping[str, Any] | None, key: str =
 
 
 def open_backend(
-    spec: str,
+    spec: str | Path,
     *,
     concurrency: int = 8,
     timeout: float = 600.0,
@@ -130,6 +130,7 @@ def open_backend(
     Raises:
         InputError: For a malformed spec, a folder without a model, and a limit, key or extra field that cannot be used.
     """
+    spec = str(spec)
     check_extra_body(spec, extra_body)
     if (endpoint := check_spec(spec)) is not None:
         from rag_zeval.models.openai_api import OpenAIBackend

@@ -193,17 +193,41 @@ def test_the_server_of_embeddings_gets_its_own_key(
                 model=literal_judge.spec(),
                 api_key_env="JUDGE_KEY",
                 embeddings=embedder.spec(),
+                processes=1,  # of a local judge
                 **given,
             )
             sent = [{headers["authorization"] for headers in one.headers} for one in (literal_judge, embedder)]
         assert sent == [{f"Bearer {keys[name]}"} for name in ("JUDGE_KEY", expected)]
 
 
-def test_scorers_get_the_folders_of_their_models() -> None:
+@pytest.mark.parametrize("kind", [str, Path])
+def test_scorers_get_the_folders_of_their_models(kind: Any) -> None:
     with pytest.raises(InputError, match=r"nowhere: no model in this folder"):
-        evaluate(rows(1), scorers="bert_score", against="truth", bert_score="nowhere")
+        evaluate(rows(1), scorers="bert_score", against="truth", bert_score=kind("nowhere"))
     with pytest.raises(InputError, match=r"nowhere: no model in this folder"):
-        evaluate(rows(1), scorers="hhem", claim_checker="nowhere")
+        evaluate(rows(1), scorers="hhem", claim_checker=kind("nowhere"))
+    for call in (lambda: evaluate(rows(1), model=kind("nowhere")), lambda: open_backend(kind("nowhere"))):
+        with pytest.raises(InputError, match=r"model 'nowhere': no such folder"):
+            call()
+
+
+def test_replies_that_scorers_share_are_kept_beside_the_rows(literal_judge: ScriptedJudge, tmp_path: Path) -> None:
+    keywords: dict[str, Any] = {"model": literal_judge.spec(), "out": tmp_path / "rows.jsonl"}
+    evaluate(rows(2), scorers="ragchecker_precision", **keywords)
+    asked = len(literal_judge.requests)
+    keywords["out"].unlink()
+    assert len(evaluate(rows(2), scorers="ragchecker_precision", **keywords)) == 2
+    assert len(literal_judge.requests) == asked
+    repeated = [{**rows(1)[0], "id": str(n)} for n in range(3)]
+    assert evaluate(repeated, model=literal_judge.spec()).summary.cached == 0  # each is judged, as by the command
+    assert len(literal_judge.requests) == asked + 3
+
+
+def test_a_frame_has_numbers_even_if_none_is_known(scripted_judge: ScriptedJudge) -> None:
+    scripted_judge.replies = "I refuse."
+    frame = evaluate(rows(2), model=scripted_judge.spec()).to_pandas()
+    assert frame.score.isna().all()
+    assert {str(frame[name].dtype) for name in ("score", "latency_s", "cost_usd")} == {"float64"}
 
 
 @pytest.mark.parametrize("names", [[], " , "])
@@ -215,5 +239,7 @@ def test_no_name_is_refused(names: Any) -> None:
 def test_no_keyword_is_ignored() -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument 'limit'"):
         evaluate(rows(2), scorers="bleu", limit=1)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'account'"):
+        evaluate(rows(2), scorers="bleu", account=None)
     with pytest.raises(InputError, match="--trials is 0, but must be 1 or more"):
         evaluate(rows(2), scorers="bleu", trials=0)
