@@ -48,6 +48,12 @@ class _Session:
     places: asyncio.Semaphore
     probe: asyncio.Task[None] | None
 
+    @property
+    def is_failed(self) -> bool:
+        """Whether the check found no server, or did not end."""
+        probe = self.probe
+        return probe is not None and probe.done() and (probe.cancelled() or probe.exception() is not None)
+
 
 class Endpoint:
     """A model over HTTP: at most `concurrency` open requests, each with `timeout` seconds, retries included.
@@ -150,15 +156,10 @@ class Endpoint:
         objects would take a third of the time. Raises InputError if the server cannot be reached or rejects the key.
         """
         session: _Session | None = getattr(self._here, "session", None)
-        if session is None or session.loop is not asyncio.get_running_loop():
-            session = self._here.session = self._open_session(path)
+        if session is None or session.loop is not asyncio.get_running_loop() or session.is_failed:
+            session = self._here.session = self._open_session(path)  # it checks again: the server may be there by now
         if session.probe is not None:
-            try:
-                await asyncio.shield(session.probe)
-            except InputError:
-                if self._here.session is session:
-                    self._here.session = None  # the next request checks again: the server may be there by then
-                raise
+            await asyncio.shield(session.probe)
             self._reached = True
         async with session.places:
             return await self._send(session.client, path, body, read, mend)
@@ -176,7 +177,10 @@ class Endpoint:
             http_client=http,
         )
         probe = None if self._reached else loop.create_task(self._probe(http, path))
-        return _Session(loop, client, asyncio.Semaphore(self.at_once), probe)
+        session = _Session(loop, client, asyncio.Semaphore(self.at_once), probe)
+        if probe is not None:
+            probe.add_done_callback(lambda _: session.is_failed)  # no warning of asyncio if all requests are cancelled
+        return session
 
     async def _send(self, client: Any, path: str, body: Body, read: Reader, mend: Mend | None) -> Reply:
         import anyio

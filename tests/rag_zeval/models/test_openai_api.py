@@ -1,6 +1,7 @@
 import asyncio
 import base64
 import contextlib
+import gc
 import math
 import random
 import re
@@ -342,18 +343,29 @@ def test_a_key_that_may_not_list_models_is_good_for_requests(endpoint: Any, caps
     assert endpoint.requests[0] == {} and len(endpoint.requests) == 3 and capsys.readouterr().err == ""
 
 
-def test_a_server_that_comes_later_is_found(endpoint: Any) -> None:
+@pytest.mark.parametrize("are_cancelled", [False, True])
+def test_a_server_that_comes_later_is_found(
+    endpoint: Any, are_cancelled: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     """A program that runs for long may start before its judge."""
 
     async def ask_twice() -> str:
         backend = open_backend(endpoint.spec())
         endpoint.models_status, endpoint.replies = 401, lambda _: {"status": 401}
-        for reply in await asyncio.gather(*map(backend.complete, [request()] * 3), return_exceptions=True):
-            assert isinstance(reply, InputError)
+        first = [asyncio.create_task(backend.complete(request())) for _ in range(3)]
+        await asyncio.sleep(0)
+        for task in first if are_cancelled else ():
+            task.cancel()
+        for reply in await asyncio.gather(*first, return_exceptions=True):
+            assert isinstance(reply, asyncio.CancelledError if are_cancelled else InputError)
+        if checks := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(checks)
         endpoint.models_status, endpoint.replies = 200, "fine"
         return (await backend.complete(request())).status
 
     assert asyncio.run(ask_twice()) == "ok"
+    gc.collect()
+    assert "never retrieved" not in caplog.text
 
 
 def test_a_refused_key_is_one_line_and_does_not_show_it(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
