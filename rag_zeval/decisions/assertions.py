@@ -33,6 +33,6 @@ def _faults(evaluation: Evaluation, at: int, at_least: float) -> list[str]:
     claims = evaluation.trajectory[at].atomic_claims if evaluation.trajectory else ()
     unsupported = [claim for claim in claims if not claim.is_supported]
     return [
-        f"{name}: {len(claims) - len(unsupported)} of {len(claims)} claims supported, {score:.2f} < {at_least:g}",
+        f"{name}: {len(claims) - len(unsupported)} of {len(claims)} claims supported, {score:g} < {at_least:g}",
         *(f"    not supported: {one_line(one.claim)} ({one_line(one.analysis)})" for one in unsupported),
     ]

@@ -1,7 +1,8 @@
 """The evaluator: one call judges one to 26 candidate answers against a reference."""
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 
@@ -57,6 +58,9 @@ class Evaluation:
 class Evaluator:
     """Judges answers with a language model.
 
+    It shows the judge whole texts. `rag_zeval.evaluate` also splits references and answers that are too long for a
+    local judge.
+
         judge = Evaluator(open_backend("openai:gpt-4o-mini"))
         judge.evaluate("Who wrote it?", reference="Mary Shelley wrote it.", answers=["Shelley did."]).scores
 
@@ -86,7 +90,8 @@ class Evaluator:
     def evaluate(self, question: str, reference: str, answers: Sequence[str]) -> Evaluation:
         """Judge 1 to 26 candidate answers to one question.
 
-        Raises InputError for another number, and if one is not a string.
+        reference: one text. Join several contexts by blank lines, as `rag_zeval.evaluate` does. Raises InputError for
+        another number of answers, and for a text that is not a string.
         """
         (evaluation,) = self.evaluate_many([_example(question, reference, answers)])
         return evaluation
@@ -190,20 +195,22 @@ def _example(question: str, reference: str, answers: Sequence[str]) -> Example:
     return Example("", question, reference, tuple(answers))
 
 
-def _check_list(name: str, texts: Sequence[str]) -> None:
-    if isinstance(texts, str):  # each letter would become an answer
-        raise InputError(f"{name}: must be a list of strings, got one string")
+def _check_list(name: str, texts: Iterable[str]) -> None:
+    if isinstance(texts, (str, Mapping, Set)):  # its letters or keys would become answers, and a set has no order
+        found = "one string" if isinstance(texts, str) else f"a {type(texts).__name__}"
+        raise InputError(f"{name}: must be a list of strings, got {found}")
 
 
 def _check(example: Example) -> None:
-    with locate(f"example '{example.id}'"):
+    with locate(f"example '{example.id}'") if example.id else nullcontext():
         _check_list("answers", example.answers)
         _check_list("chunks", example.chunks)
-    if not 1 <= len(example.answers) <= len(LETTERS):
-        raise InputError(f"example '{example.id}' has {len(example.answers)} answers, must have 1 to {len(LETTERS)}")
-    for text in _texts(example):
-        if not isinstance(text, str):
-            raise InputError(f"example '{example.id}': expected a string, found {type(text).__name__}")
+        if not 1 <= len(example.answers) <= len(LETTERS):
+            raise InputError(f"answers: must be 1 to {len(LETTERS)}, found {len(example.answers)}")
+        texts = [("question", example.question), ("reference", example.reference)]
+        for name, text in (*texts, *(("answers", answer) for answer in example.answers)):
+            if not isinstance(text, str):
+                raise InputError(f"{name}: expected a string, found {type(text).__name__}")
 
 
 def _texts(example: Example) -> tuple[str, ...]:

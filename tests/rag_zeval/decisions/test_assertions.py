@@ -33,10 +33,12 @@ def test_the_message_names_the_claims_and_why_they_are_not_supported() -> None:
         assert_supported(evaluation([True], [True, False, False]))
     lines = str(failed.value).splitlines()
     assert lines == [
-        "answer B: 1 of 3 claims supported, 0.33 < 0.8",
+        "answer B: 1 of 3 claims supported, 0.333333 < 0.8",
         "    not supported: Claim 1. (Reason 1.)",
         "    not supported: Claim 2. (Reason 2.)",
     ]
+    with pytest.raises(AssertionError, match=r"2 of 3 claims supported, 0\.666667 < 0\.67"):  # not 0.67 < 0.67
+        assert_supported(evaluation([True, True, False]), at_least=0.67)
 
 
 def test_an_answer_without_a_score_fails_with_its_status() -> None:

@@ -130,7 +130,7 @@ def test_room_for_the_reply_is_kept_in_the_window() -> None:
 def test_wrong_numbers_of_answers_are_refused_before_any_call() -> None:
     model = ScriptedBackend(lambda _: reply([True]))
     for answers in ((), ("a",) * 27):
-        with pytest.raises(InputError, match=f"example 'x' has {len(answers)} answers, must have 1 to 26"):
+        with pytest.raises(InputError, match=f"example 'x': answers: must be 1 to 26, found {len(answers)}"):
             list(Evaluator(model).evaluate_many([Example("ok", "q", "r", ("a",)), Example("x", "q", "r", answers)]))
     assert model.calls == 0
 
@@ -232,13 +232,16 @@ def test_a_second_evaluation_cut_anywhere_takes_the_first_ones_score(dump: Any) 
         assert judged(f"{DRAFT}\nCorrected:\n{second[:cut]}").scores == [None]
 
 
-def test_one_string_is_no_list_of_answers() -> None:
+def test_texts_that_may_be_misread_are_refused() -> None:
     judge = Evaluator(ScriptedBackend([]))
-    with pytest.raises(InputError, match="got one string"):
-        judge.evaluate("q", "r", "a string")
+    for answers, found in ("a string", "one string"), ({"old": "a", "new": "b"}, "a dict"), ({"a", "b"}, "a set"):
+        with pytest.raises(InputError, match=f"^answers: must be a list of strings, got {found}$"):
+            judge.evaluate("q", "r", answers)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"^reference: expected a string, found list$"):
+        judge.evaluate("q", ["a context"], ["a"])  # type: ignore[arg-type]
     for odd in (Example("x", "q", "r", "text"), Example("x", "q", "r", ("a",), chunks="text")):  # type: ignore[arg-type]
         with pytest.raises(InputError, match=r"example 'x': (answers|chunks): must be a list of strings"):
             list(judge.evaluate_many([odd]))
     for odd in (Example("x", "q", "r", (None,)), Example("x", "q", None, ("a",)), Example("x", 3, "r", ("a",))):  # type: ignore[arg-type]
-        with pytest.raises(InputError, match=r"example 'x': expected a string, found (NoneType|int)"):
+        with pytest.raises(InputError, match=r"example 'x': \w+: expected a string, found (NoneType|int)"):
             list(judge.evaluate_many([odd]))
