@@ -20,7 +20,8 @@ class RagZevalMetric(BaseMetric):  # type: ignore[misc]
 
     async def a_measure(self, test_case: Any, *args: Any, **kwargs: Any) -> float:
         self.score = self.reason = self.success = None  # those of the test case before
-        reference = "\n\n".join(test_case.retrieval_context or [test_case.expected_output or ""])
+        contexts = (getattr(one, "context", one) for one in test_case.retrieval_context or ())  # RetrievedContextData
+        reference = "\n\n".join(contexts) or test_case.expected_output or ""
         found = await self.judge.aevaluate(test_case.input, reference, [test_case.actual_output])
         if found.trajectory is None or found.scores[0] is None:
             raise ValueError("no claims" if found.trajectory else found.status)

@@ -13,6 +13,6 @@ def ask(engine: Any, questions: Iterable[Row]) -> Iterator[Row]:
     def call(text: str) -> Found:
         said = engine.query(text)
         nodes = [scored.node for scored in said.source_nodes]
-        return Found(said.response, tuple(node.text for node in nodes), tuple(node.node_id for node in nodes))
+        return Found(said.response, tuple(node.get_content() for node in nodes), tuple(node.node_id for node in nodes))
 
     return ask_each(questions, call)

@@ -134,7 +134,8 @@ def test_deepeval_is_told_of_an_answer_without_claims(judge: Evaluator, monkeypa
     with pytest.raises(ValueError, match=r"^no claims$"):
         metric.measure(case)
     assert metric.__name__ == "RAG-Zeval" and metric.success is None  # its own name is "Base Metric"
-    for passage, success in (("Ann has cats.", True), ("Bob has dogs.", False)):
+    named = SimpleNamespace(context="Ann has cats.", source="cats.txt")  # DeepEval's RetrievedContextData
+    for passage, success in (("Ann has cats.", True), ("Bob has dogs.", False), (named, True)):
         metric.measure(
             SimpleNamespace(**{**vars(case), "actual_output": "Ann has cats.", "retrieval_context": [passage]})
         )

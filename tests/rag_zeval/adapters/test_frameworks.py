@@ -73,8 +73,10 @@ def test_a_query_engine_of_llama_index(questions: list[Row]) -> None:
 
     class Retriever(BaseRetriever):
         def _retrieve(self, query_bundle: Any) -> list[Any]:
-            def node(id_: str, text: str) -> Any:
-                return schema.NodeWithScore(node=schema.TextNode(id_=id_, text=text), score=1.0)
+            def node(id_: str, text: str) -> Any:  # of both classes
+                kept = {"text": text} if id_ == "a#1" else {"text_resource": schema.MediaResource(text=text)}
+                of = schema.TextNode if id_ == "a#1" else schema.Node
+                return schema.NodeWithScore(node=of(id_=id_, **kept), score=1.0)
 
             return retrieved(query_bundle.query_str, node)
 
@@ -101,7 +103,9 @@ def test_neither_framework_is_needed(questions: list[Row]) -> None:
         return {**given, "answer": "At ten.", "context": retrieved(given["input"], shape)}
 
     def query(question: str) -> SimpleNamespace:
-        shape = lambda id_, text: SimpleNamespace(node=SimpleNamespace(node_id=id_, text=text), score=1.0)  # noqa: E731
+        def shape(id_: str, text: str) -> SimpleNamespace:
+            return SimpleNamespace(node=SimpleNamespace(node_id=id_, get_content=lambda: text), score=1.0)
+
         return SimpleNamespace(response="At ten.", source_nodes=retrieved(question, shape))
 
     check(list(langchain.ask(SimpleNamespace(invoke=invoke), questions)))
