@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Set
+from os import PathLike
 from typing import Any
 
 from rag_zeval.cases.row_files import PlacedRow, rows_of, unique_names
@@ -18,6 +19,8 @@ def read_objects(source: Any) -> Iterator[PlacedRow]:
     """
     for number, row in enumerate(_rows(source), 1):
         found = _fields(row)
+        if number == 1:
+            _check_no_source(row)
         if found is None:
             yield f"row {number}", InputError(f"must be a dict, found {type(row).__name__}")
         else:
@@ -28,8 +31,8 @@ def _rows(source: Any) -> Iterable[Any]:
     if hasattr(source, "iterrows"):  # pandas
         if getattr(source.columns, "nlevels", 1) > 1:
             raise InputError("the frame's columns have several levels: flatten them to one name each")
-        unique_names(source.columns)
         named = [name for name in source.index.names if name is not None and name not in source.columns]
+        unique_names([*source.columns, *named])
         frame = source.reset_index(named) if named else source
         return list(frame.to_dict("records"))
     if hasattr(source, "iter_rows") and hasattr(source, "to_dicts"):  # polars
@@ -46,10 +49,21 @@ def _rows(source: Any) -> Iterable[Any]:
             raise InputError(
                 f"holds the splits {', '.join(map(str, source))}: give one of them, such as data[{first!r}]"
             )
+        for value in source.values():
+            _check_no_source(value, types=())
         return rows_of({str(name): plain(value) for name, value in source.items()}, type(source).__name__)
     if isinstance(source, (bytes, str)) or not isinstance(source, Iterable):
         raise InputError(f"expected a file, a frame, a data set or a list of dicts, found {type(source).__name__}")
     return source
+
+
+def _check_no_source(value: Any, types: tuple[type, ...] = (str, PathLike)) -> None:
+    """Raise InputError for a file or a frame in the place of a row. types: of files, and of their lines."""
+    if isinstance(value, types) or hasattr(value, "iterrows"):
+        raise InputError(
+            f"holds {type(value).__name__}, not rows: give the path of one file, or one frame. To evaluate several "
+            "systems, make one frame of their rows with a column 'system'"
+        )
 
 
 def _fields(row: Any) -> Mapping[Any, Any] | None:

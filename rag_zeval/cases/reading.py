@@ -152,7 +152,7 @@ class BadRows(InputError):
 
 def read_cases(
     source: Any,
-    names: Mapping[str, str] | None = None,
+    names: Mapping[str, str | int] | None = None,
     *,
     encoding: str | None = None,
     skip_bad_rows: bool = False,
@@ -167,7 +167,8 @@ def read_cases(
         print(read_cases("answers.csv"))  # how the file is read, before anything is judged
 
     Args:
-        source: A path, a DataFrame, a `datasets.Dataset`, an Arrow table, or a list.
+        source: A path, a DataFrame, a `datasets.Dataset`, an Arrow table, or a list. The answers of several systems are
+            in one source, with a column `system` that names them.
         names: The columns that you choose: for a field, its column or a path into objects. They take precedence over
             the recognised names. Example: `{"question": "q", "answer": "out.text"}`.
         encoding: The encoding of a text file. Default: UTF-8, or UTF-16 or UTF-32 with a byte order mark.
@@ -180,7 +181,8 @@ def read_cases(
         InputError: If a column is missing or ambiguous, or if rows cannot be read. It names file, line and column of
             the first 20 such rows.
     """
-    check_names(names or {})
+    places = {ours: str(theirs) for ours, theirs in (names or {}).items()}  # a frame's columns may be numbers
+    check_names(places)
     if isinstance(source, (str, Path)):
         path = Path(source)
         name, default = str(path), path.name.removesuffix(".gz").rpartition(".")[0] or path.name
@@ -189,7 +191,7 @@ def read_cases(
         name, default = type(source).__name__, "answer"
         with locate(name):
             rows = list(read_objects(source)).__iter__
-    return _Reader(name, rows, names or {}, system or default, judged).read(skip_bad_rows)
+    return _Reader(name, rows, places, system or default, judged).read(skip_bad_rows)
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, Row]]:

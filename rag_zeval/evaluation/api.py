@@ -62,7 +62,7 @@ def evaluate(
     criteria: str | Path | Sequence[str | Path] = (),
     model: str | Path | None = None,
     against: str | None = None,
-    names: Mapping[str, str] | None = None,
+    names: Mapping[str, str | int] | None = None,
     out: str | Path | None = None,
     cache: str | Path | None = None,
     trials: int = 1,
@@ -86,7 +86,8 @@ def evaluate(
         results.to_pandas().groupby("system").score.mean()
 
     Args:
-        source: The questions and answers, or the path of the file that holds them.
+        source: The questions and answers, or the path of the file that holds them. The answers of several systems are
+            in one source, with a column `system` that names them.
         scorers: One name, names with commas between them, or a list of names. Default: "rag_zeval", unless there are
             criteria.
         criteria: A criteria file (YAML) that makes a scorer of your own, or a list of such files. "relevance",

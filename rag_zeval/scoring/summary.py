@@ -21,10 +21,15 @@ Answer = tuple[str, int, float | None]  # its case, trial and score
 class Column:
     """The answers of one system, scored by one metric: all of them, or those of a slice.
 
-    answers: their number over all trials. scores: without the missing ones, which never count as a number. mean: over
-    the answers with a score, of each answer's mean over its trials. ci: 95% percentile bootstrap interval of the mean
-    over cases; None with fewer than two scored cases. trial_sd: standard deviation of the trials' means; None for one
-    trial.
+    Attributes:
+        metric: The scorer and the reference that it used.
+        system: The RAG system that gave the answers.
+        slice_tag: The slice; None if these are all answers.
+        answers: Their number over all trials.
+        scores: Those of all trials, without the missing ones, which never count as a number.
+        mean: Over the answers with a score, of each answer's mean over its trials; None without a score.
+        ci: 95% percentile bootstrap interval of the mean over cases; None with fewer than two scored cases.
+        trial_sd: Standard deviation of the trials' means; None for one trial.
     """
 
     metric: str
@@ -49,8 +54,15 @@ class Column:
 class Summary:
     """The scores and statuses of result rows.
 
-    columns: one for each metric and system. slices: the same by slice, the worst first; empty if there is only one
-    slice. cached: cache hits. statuses: rows by kind of status.
+        results = evaluate(frame, model="openai:gpt-4o-mini")
+        results.summary.columns[0].mean
+
+    Attributes:
+        rows: Their number: one for each case, metric and trial.
+        columns: One for each metric and system.
+        slices: The same by slice, the worst first; empty if there is only one slice.
+        cached: Cache hits.
+        statuses: The number of rows of each kind of status.
     """
 
     rows: int

@@ -359,13 +359,18 @@ def test_frames_with_odd_names_and_indices() -> None:
     assert ids(datasets.DatasetDict(test=data)) == [Q1, Q2]
     assert ids(frame.assign(id=["a", "b"]).set_index("id")) == ["a", "b"]
     assert ids(frame.assign(id=[1.0, float("nan")])) == ["1", Q2]
+    assert read_cases(frame.rename(columns={"question": 0}), {"question": 0}).cases == read_cases(frame).cases
     for source, message in [
         (pandas.concat({"data": frame}, axis=1), "columns have several levels"),
         (frame.rename(columns={"question": 0}), "no column found for the question; columns: '0', 'answer'"),
         (pandas.concat([frame, frame[["answer"]]], axis=1), "two columns named 'answer'"),
         (datasets.DatasetDict(a=data, b=data), r"holds the splits a, b: give one of them, such as data\['a'\]"),
         (frame.iloc[:0], "no rows"),
-        (frame.answer, "must be a dict"),
+        (frame.set_axis(pandas.MultiIndex.from_arrays([[1, 2]] * 2, names=["k", "k"])), "two columns named 'k'"),
+        (frame.answer, "Series: holds str, not rows"),
+        ([frame, frame], r"holds DataFrame, not rows.* one frame of their rows with a column 'system'"),
+        ({"old": frame, "new": frame}, "holds DataFrame, not rows"),
+        ([Path("old.csv"), Path("new.csv")], "holds PosixPath, not rows: give the path of one file"),
     ]:  # fmt: skip
         with pytest.raises(InputError, match=message):
             read_cases(source)
