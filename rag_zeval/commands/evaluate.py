@@ -1,6 +1,5 @@
 """`rag-zeval evaluate` scores the answers of files; `rag-zeval scorers` lists the scorers."""
 
-import math
 import sys
 from itertools import groupby
 from pathlib import Path
@@ -30,7 +29,6 @@ from rag_zeval.commands.arguments import (
     read_names,
     read_thresholds,
 )  # fmt: skip
-from rag_zeval.errors import InputError
 from rag_zeval.models.language_model import Sampling
 
 
@@ -174,8 +172,6 @@ def evaluate(
     from rag_zeval.scoring.summary import summarize
 
     chosen = chosen_scorers(scorers, criteria)
-    if not 0 <= temperature < math.inf:
-        raise InputError(f"--temperature is {temperature}, but must be 0 or more")
     price = price_of(model, read_prices(prices)) if prices is not None else None
     asking = Asking(Sampling(temperature=temperature, max_tokens=max_tokens), variant, structured)
     calls = {

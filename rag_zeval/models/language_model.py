@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -16,12 +17,23 @@ REPLY_SHARE = 4  # if max_tokens exceeds 1/4 of the window, at least 1/4 is kept
 
 @dataclass(frozen=True)
 class Sampling:
-    """How to sample. The defaults are the paper's for inference. `max_tokens` limits the reply, not the prompt."""
+    """How to sample. The defaults are the paper's for inference. `max_tokens` limits the reply, not the prompt.
+
+    Raises InputError for a number that no model can use.
+    """
 
     temperature: float = 0.1
     top_p: float = 0.9
     max_tokens: int = 8192
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature < math.inf:
+            raise InputError(f"temperature is {self.temperature}, must be 0 or more")
+        if not 0 <= self.top_p <= 1:
+            raise InputError(f"top_p is {self.top_p}, must be from 0 to 1")
+        if self.max_tokens < 1:
+            raise InputError(f"max_tokens is {self.max_tokens}, must be 1 or more")
 
 
 @dataclass(frozen=True)

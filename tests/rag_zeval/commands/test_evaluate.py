@@ -106,7 +106,7 @@ def test_bad_rows_stop_the_run_before_any_call(run: Run, endpoint: Any, tmp_path
         (["--model", "transformers:folder", "--structured"], "folder cannot be forced into a JSON schema"),
         ([], f"cannot reach {DOWN}: connection refused"),
         (["--variant", "papre"], "unknown prompt variant 'papre'"),
-        (["--temperature", "nan"], "--temperature is nan"),
+        (["--temperature", "nan"], "temperature is nan, must be 0 or more"),
         (["--timeout", "nan"], "timeout is nan, must be a number above 0"),
         (["--connect-timeout", "0"], "connect_timeout is 0, must be"),
         (["--max-body-mib", "inf"], "max_body_mib is inf, must be"),

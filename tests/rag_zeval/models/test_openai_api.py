@@ -599,6 +599,15 @@ def test_an_answer_nobody_asked_for_is_nobodys(hostile: Any, mode: str) -> None:
     assert {reply.text for reply in replies} <= {hostile.honest({}), None}
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("temperature", -1.0), ("temperature", math.nan), ("top_p", 1.1), ("top_p", math.nan), ("max_tokens", 0)],
+)
+def test_sampling_that_no_model_can_do_is_refused(name: str, value: Any) -> None:
+    with pytest.raises(InputError, match=f"^{name} is .*, must be"):
+        Sampling(**{name: value})
+
+
 def test_trials_have_seeds_of_their_own() -> None:
     first, second, other = request().seed, request(trial=1).seed, request("other").seed
     assert first == request().seed and len({first, second, other}) == 3
