@@ -87,6 +87,9 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, (str, int, float)):
         return value
     if hasattr(value, "tolist"):  # numpy's arrays and numbers
+        kind = getattr(getattr(value, "dtype", None), "kind", "")
+        if kind in ("M", "m") and type(value).__module__ == "numpy":  # a time of nanoseconds would become a number
+            value = value.astype(f"{kind}8[us]")
         return plain(value.tolist())
     if isinstance(value, Mapping):
         return {str(name): plain(one) for name, one in value.items()}

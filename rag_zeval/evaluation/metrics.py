@@ -20,7 +20,7 @@ from rag_zeval.results import result_row, row_id
 from rag_zeval.scorers.bert_score import BertScore
 from rag_zeval.scorers.claim_checkers import CheckedClaims
 from rag_zeval.scorers.rag_zeval import RagZeval
-from rag_zeval.scorers.registry import CHECKER_SCORERS, JUDGE, SCORERS, Named, name_of, needs_of
+from rag_zeval.scorers.registry import CHECKER_SCORERS, CRITERIA_FILES, JUDGE, SCORERS, Named, name_of, needs_of
 from rag_zeval.scorers.score import Scored
 from rag_zeval.scoring.in_pieces import shown_whole
 from rag_zeval.scoring.in_windows import Parts, plan_parts
@@ -115,6 +115,8 @@ def check_scorers(names: Sequence[Named], judges: Judges, asking: bool = True) -
         raise InputError(f"--trials is {judges.trials}, but must be 1 or more")
     for name in names:
         if isinstance(name, str) and name not in SCORERS:
+            if name in CRITERIA_FILES or name.endswith(".yaml"):
+                raise InputError(f"--scorers: '{name}' is a criteria file: name it in --criteria")
             raise InputError(
                 f"--scorers: unknown scorer '{name}'{nearest(name, SCORERS)}; `rag-zeval scorers` lists them"
             )

@@ -68,7 +68,8 @@ class Evaluator:
         backend: The model, see `open_backend`.
         variant: The prompt, see `judge.prompt`. Default: the one that the checkpoint was trained on, else "paper".
         sampling: Temperature, top-p and the longest reply.
-        structured: Send the JSON schema of the trajectory with each request, so that the server enforces it.
+        structured: Send the JSON schema of the trajectory with each request, so that an endpoint or vLLM enforces it.
+            Other local models ignore it.
 
     Raises:
         InputError: For an unknown variant.
@@ -97,7 +98,10 @@ class Evaluator:
         return evaluation
 
     async def aevaluate(self, question: str, reference: str, answers: Sequence[str]) -> Evaluation:
-        """As `evaluate`, for async code. Many may run concurrently."""
+        """As `evaluate`, for async code. Many may run concurrently.
+
+        A local model blocks the event loop while it computes. `rag_zeval.aevaluate` never does.
+        """
         example = _example(question, reference, answers)
         _check(example)
         return await self.judge(example)

@@ -376,6 +376,14 @@ def test_frames_with_odd_names_and_indices() -> None:
             read_cases(source)
 
 
+def test_times_of_numpy_are_no_numbers() -> None:
+    days, seconds = np.array(["2024-01-01", "2024-01-02"], "M8[ns]"), np.array([1, 2], "m8[s]").astype("m8[ns]")
+    assert ids({**pandas.DataFrame(ROWS).to_dict("list"), "id": days}) == ["2024-01-01 00:00:00", "2024-01-02 00:00:00"]
+    for latency_s in seconds, list(seconds):
+        with pytest.raises(InputError, match=r"column 'latency_s': must be a number, .* found datetime.timedelta"):
+            read_cases({**pandas.DataFrame(ROWS).to_dict("list"), "latency_s": latency_s})
+
+
 def test_a_set_of_cases_names_each_and_knows_what_to_judge_by() -> None:
     one, two = Case("1", "q", {"old": "a"}, ("c", "d"), "t"), Case("1", "q", {"new": "b"})
     assert CaseSet([one, two]).keys == ["old:1", "new:1"] and CaseSet([one]).keys == ["1"]

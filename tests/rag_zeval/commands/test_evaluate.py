@@ -120,6 +120,7 @@ def test_bad_rows_stop_the_run_before_any_call(run: Run, endpoint: Any, tmp_path
         (["new="], "new=: cannot be read: No such file"),
         (["nowhere.jsonl"], "nowhere.jsonl: cannot be read"),
         (["--scorers", "blue"], "--scorers: unknown scorer 'blue' (did you mean 'bleu'?)"),
+        (["--scorers", "relevance"], "--scorers: 'relevance' is a criteria file: name it in --criteria"),
         (["--scorers", "embedding_similarity"], "embeds texts: add --embeddings"),
         (["--scorers", "hhem"], "add --claim-checker"),
         (["--scorers", "checked_claims", "--claim-checker", "x"], "name both in --scorers"),
