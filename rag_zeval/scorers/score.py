@@ -204,16 +204,20 @@ class Scorer(ABC):
         """Yield one Scored per example, in any order.
 
         An answer that lacks something has no score; the others of its example are judged without it. Examples are taken
-        from the iterable only as fast as they can be judged.
+        from the iterable only as fast as they can be judged. Raises InputError for a duplicate id.
 
             for scored in scorer.score(examples):
                 print(scored.id, scored.values)
         """
+        seen: set[str] = set()
         without: deque[Scored] = deque()
         cut: dict[str, tuple[str | None, ...]] = {}  # why some answers were left out, by example
 
         def judgeable() -> Iterator[Example]:
             for example in examples:
+                if example.id in seen:
+                    raise InputError(f"duplicate id {example.id!r}: give each example its own")
+                seen.add(example.id)
                 reasons, shown = self.left_out(example), self.shown(example)
                 if shown is None:
                     without.append(_with_places(Scored(example.id, ()), reasons))

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from scripted_backend import ScriptedBackend
 
+from rag_zeval.errors import InputError
 from rag_zeval.judge.example import Example
 from rag_zeval.models.language_model import Reply, Sampling
 from rag_zeval.scorers.rag_zeval import RagZeval
@@ -37,3 +38,10 @@ def test_the_row_says_how_the_reply_was_read(
     assert scored.parts["status"].startswith(status) and scored.scores[0].status.startswith(of_answer)
     assert scored.values == ((None,) if of_answer.startswith("failed") else (1.0,))
     assert scored.calls == (1 if final else 3)
+
+
+def test_examples_of_one_id_are_refused() -> None:
+    scorer = RagZeval(ScriptedBackend(["no idea"] * 2), "compact", Sampling())
+    first, second = Example("1", "q", "r", ("", "a")), Example("1", "q", "r", ("b", "c"))  # one answer is left out
+    with pytest.raises(InputError, match=r"^duplicate id '1': give each example its own$"):
+        list(scorer.score([first, second]))
