@@ -1,14 +1,12 @@
 """The evaluator: one call judges one to 26 candidate answers against a reference."""
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import locate
-from rag_zeval.judge.example import Example
+from rag_zeval.judge.example import Example, check_list
 from rag_zeval.judge.needs import lacking
 from rag_zeval.judge.parser import FormatError, parse_lenient, response_schema
 from rag_zeval.judge.prompt import find_variant, judge_messages
@@ -120,7 +118,7 @@ class Evaluator:
         """Yield the evaluation of each example as it finishes, in any order. A failure is a status, not an exception.
 
         An example fails without a call if its reference or all of its answers are blank. Raises InputError before the
-        first call for an example with no answers, with more than 26, or with a text that is not a string.
+        first call for an example with no answers or with more than 26.
         """
         examples = list(examples)
         for example in examples:
@@ -195,26 +193,14 @@ class Evaluator:
 
 
 def _example(question: str, reference: str, answers: Sequence[str]) -> Example:
-    _check_list("answers", answers)
+    check_list("answers", answers)
     return Example("", question, reference, tuple(answers))
 
 
-def _check_list(name: str, texts: Iterable[str]) -> None:
-    if isinstance(texts, (str, Mapping, Set)):  # its letters or keys would become answers, and a set has no order
-        found = "one string" if isinstance(texts, str) else f"a {type(texts).__name__}"
-        raise InputError(f"{name}: must be a list of strings, got {found}")
-
-
 def _check(example: Example) -> None:
-    with locate(f"example '{example.id}'") if example.id else nullcontext():
-        _check_list("answers", example.answers)
-        _check_list("chunks", example.chunks)
-        if not 1 <= len(example.answers) <= len(LETTERS):
-            raise InputError(f"answers: must be 1 to {len(LETTERS)}, found {len(example.answers)}")
-        texts = [("question", example.question), ("reference", example.reference)]
-        for name, text in (*texts, *(("answers", answer) for answer in example.answers)):
-            if not isinstance(text, str):
-                raise InputError(f"{name}: expected a string, found {type(text).__name__}")
+    if not 1 <= len(example.answers) <= len(LETTERS):
+        of = f"example '{example.id}': " if example.id else ""
+        raise InputError(f"{of}answers: must be 1 to {len(LETTERS)}, found {len(example.answers)}")
 
 
 def _texts(example: Example) -> tuple[str, ...]:

@@ -239,9 +239,9 @@ def test_texts_that_may_be_misread_are_refused() -> None:
             judge.evaluate("q", "r", answers)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"^reference: expected a string, found list$"):
         judge.evaluate("q", ["a context"], ["a"])  # type: ignore[arg-type]
-    for odd in (Example("x", "q", "r", "text"), Example("x", "q", "r", ("a",), chunks="text")):  # type: ignore[arg-type]
-        with pytest.raises(InputError, match=r"example 'x': (answers|chunks): must be a list of strings"):
-            list(judge.evaluate_many([odd]))
-    for odd in (Example("x", "q", "r", (None,)), Example("x", "q", None, ("a",)), Example("x", 3, "r", ("a",))):  # type: ignore[arg-type]
-        with pytest.raises(InputError, match=r"example 'x': \w+: expected a string, found (NoneType|int)"):
-            list(judge.evaluate_many([odd]))
+    for odd in ("q", "r", "text"), ("q", "r", ("a",), None, "text"):
+        with pytest.raises(InputError, match=r"^example 'x': (answers|chunks): must be a list of strings, got one"):
+            Example("x", *odd)  # type: ignore[arg-type]
+    for odd in ("q", "r", (None,)), ("q", None, ("a",)), (3, "r", ("a",)):
+        with pytest.raises(InputError, match=r"^example 'x': \w+: expected a string, found (NoneType|int)$"):
+            Example("x", *odd)  # type: ignore[arg-type]
