@@ -18,5 +18,5 @@ def log_results(judged: Sequence[Judged]) -> None:
 
     for name, value in logged_numbers(judged).items():
         if value is not None:
-            mlflow.log_metric(re.sub(r"[^\w/. -]", ".", name), value)
+            mlflow.log_metric(re.sub(r"[^\w/. -]|/(?=/)", ".", name), value)  # nor two slashes in a row
     mlflow.log_dict({"answers": [asdict(one) for one in judged]}, "answers.json")

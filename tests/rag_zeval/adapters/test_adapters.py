@@ -4,6 +4,7 @@ import asyncio
 import importlib
 import json
 import math
+import posixpath
 import re
 import sys
 from dataclasses import replace
@@ -73,9 +74,11 @@ def test_mlflow_gets_no_name_that_it_refuses(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "mlflow", fake)
     from rag_zeval.adapters.mlflow import log_results
 
-    log_results([replace(one, system="answers (1)+é, 50%\n") for one in JUDGED])
+    for system in ("answers (1)+é, 50%\n", "openai:judge@http://host:1/v1/"):
+        log_results([replace(one, system=system) for one in JUDGED])
     assert {name.rpartition("/")[2] for name in names} == {"mean", "low", "high", "coverage"}
-    assert all(re.fullmatch(r"[/\w.\- ]*", name) for name in names)  # as mlflow.utils.validation has it
+    for name in names:  # as mlflow.utils.validation has it
+        assert re.fullmatch(r"[/\w.\- ]*", name) and posixpath.normpath(name) == name
 
 
 def test_inspect_scores_its_samples(judge: Evaluator) -> None:
