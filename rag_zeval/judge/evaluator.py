@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from rag_zeval.errors import InputError
@@ -15,7 +15,7 @@ from rag_zeval.judge.scoring import support_scores
 from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.language_model import REPLY_SHARE, Backend, Reply, Request, Sampling
 from rag_zeval.replies.reading import EMPTY, is_empty
-from rag_zeval.text import one_line, without_surrogates
+from rag_zeval.text import is_blank, one_line, without_surrogates
 
 NEEDS = ("answer", "reference")  # what an example must have (`judge.needs`)
 
@@ -26,7 +26,8 @@ class Evaluation:
 
     Attributes:
         id: The id of the example.
-        scores: The support of each answer, in [0, 1]; None after a failure, or for an answer without claims.
+        scores: The support of each answer, in [0, 1]; None after a failure, and for an answer that is blank or makes no
+            claims.
         status: "ok", "repaired" (the reply was not quite JSON), or "failed: reason" (then the trajectory is None).
         trajectory: The claims of each answer, with quotes, analysis and verdict.
         calls: Requests or generations, retries included; 0 if the reply was cached.
@@ -175,6 +176,10 @@ class Evaluator:
             if reply.status == "truncated" and trajectory is None:
                 status = f"failed: {reply.cut_off}"
         if trajectory is not None:
+            trajectory = tuple(  # claims that are said to be in a blank answer are made up
+                replace(candidate, atomic_claims=()) if is_blank(answer) else candidate
+                for candidate, answer in zip(trajectory, example.answers, strict=True)
+            )
             scores = support_scores(trajectory)
         return Evaluation(
             example.id,

@@ -40,6 +40,12 @@ def test_scores_are_supported_claims_over_claims() -> None:
     assert found.calls == 1 and found.prompt_tokens and found.completion_tokens
 
 
+@pytest.mark.parametrize("blank", ["", " \n\u200b"])
+def test_a_blank_answer_has_no_score_whatever_the_judge_says(blank: str) -> None:
+    found = Evaluator(ScriptedBackend([reply([True], [True])])).evaluate("q", "r", [blank, "b"])
+    assert found.scores == [None, 1.0] and found.trajectory is not None and not found.trajectory[0].atomic_claims
+
+
 @pytest.mark.parametrize(
     ("text", "status", "scores"),
     [
