@@ -17,7 +17,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import file_sha256, model_sha256
 from rag_zeval.judge.prompt import PROMPTS, RANKING, find_variant
 from rag_zeval.stages.answer_quality import AnswerFilter
-from rag_zeval.stages.config import Alphas, Section, Seed, Share, check_settings, stored
+from rag_zeval.stages.config import Alphas, Section, Seed, Share, Text, check_settings, stored
 from rewards.accuracy import AccuracyRule
 from train.verl_config import PPO, SFT, Trainer, check_keys, schema
 
@@ -117,9 +117,9 @@ class Settings(Section):
     not_binding: ClassVar[Sequence[str]]
 
     config: DictConfig  # the whole configuration as it was read, with verl's keys
-    out_dir: str
-    responses: str
-    base_model: str
+    out_dir: Text
+    responses: Text
+    base_model: Text
     platform: Annotated[Literal["cpu", "gpu", "rehearsal"], Field(description="'cpu' or 'gpu'")]  # train/verl_rehearsal
     export: Literal["last", "best"] = "last"  # supervised fine-tuning always exports the last
     variant: str
