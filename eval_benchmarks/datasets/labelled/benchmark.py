@@ -131,7 +131,7 @@ class Labelled(Benchmark):
     """
 
     absolute = True
-    no_ceiling = "the data have one label for each text"
+    no_human = "the data have one label for each text"
 
     def __init__(self, name: str, description: Description, test: SplitTexts, dev: SplitTexts | None):
         self.name, self._description = name, description
