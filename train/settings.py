@@ -341,9 +341,9 @@ def check_lengths(verl: DictConfig) -> None:
 
 
 def check_devices(verl: DictConfig) -> None:
-    """Raise InputError if groups do not divide the devices, or if rollouts do not fill devices and micro-batches.
+    """Raise InputError if groups do not divide the devices, or if rollouts do not fill devices, micro-batches, updates.
 
-    verl itself would fail only during the run.
+    verl itself would fail only during the run, or train on updates of different sizes.
     """
     worker, devices = verl.actor_rollout_ref, verl.trainer.n_gpus_per_node * verl.trainer.nnodes
     for key in GROUPS:
@@ -365,6 +365,12 @@ def check_devices(verl: DictConfig) -> None:
                 f"verl.actor_rollout_ref.{key}={size} does not divide the {share:g} rollouts of a step "
                 "(data.train_batch_size x rollout.n) on each device"
             )
+    if verl.data.train_batch_size % worker.actor.ppo_mini_batch_size:
+        raise InputError(
+            f"verl.actor_rollout_ref.actor.ppo_mini_batch_size={worker.actor.ppo_mini_batch_size} does not divide "
+            f"verl.data.train_batch_size={verl.data.train_batch_size}: verl would fill the last update of each step "
+            "with empty rows"
+        )
 
 
 def check_precision(verl: DictConfig) -> None:
