@@ -422,7 +422,9 @@ def response_files(pattern: str) -> list[str]:
     """As `existing_responses`. Raises InputError if there is no file."""
     paths = existing_responses(pattern)
     if not paths:
-        raise InputError(f"{pattern}: no responses found; run `make synthesize`, or set `responses` to other files")
+        raise InputError(
+            f"{pattern}: no responses found; run `make synthesize` with the same PROFILE, or set `responses`"
+        )
     return paths
 
 

@@ -63,6 +63,9 @@ def load_config(stage: str, argv: Sequence[str], configs: Path = CONFIGS) -> Dic
     words = _parse_words([word for word in argv if word not in HELP])
     plain: Any = OmegaConf.to_container(words)
     _check_references("command line", plain, OTHER_KEY)
+    for key, text in _texts(plain):
+        if text.startswith("~"):  # no shell expands it after `key=`, and a folder of this name would be made
+            raise InputError(f"command line: key '{key}': '{one_line(text)}': write $HOME in place of ~")
     profile = str(plain.get("profile", "nano"))
     section = _profile(configs, profile).get(stage)
     if set(HELP) & set(argv):

@@ -27,6 +27,7 @@ def test_command_line_over_profile_over_stage(configs):
         (["alpha=[0]"], "", "unknown key 'alpha' (did you mean 'alphas'?)"),
         (["inner.dep=1"], "", "unknown key 'inner.dep' (did you mean 'inner.deep'?)"),
         (["deep=1"], "", "unknown key 'deep' (did you mean 'inner.deep'?)"),
+        (["name=~/a"], "", "key 'name': '~/a': write $HOME in place of ~"),
         (["profile=papr"], "", "unknown profile 'papr' (did you mean 'paper'?)"),
         (["profile=paper"], "", "profile paper: unknown key 'm'"),
         (["n"], "", "'n' is not of the form key=value"),
