@@ -101,6 +101,7 @@ class Experiment(Section):
     results_dir: str
     answers: str | None
     jobs: Count
+    only_tables: bool
     draws: Count
     draws_seed: Annotated[int, Field(ge=0, description="a whole number of at least 0")]
     smoothing: Count

@@ -52,7 +52,7 @@ def run_experiment(config: DictConfig) -> int:
     do not match the existing result files.
     """
     experiment = read_experiment(config)
-    failed = [] if config.only_tables else ExperimentWork(experiment).do()
+    failed = [] if experiment.only_tables else ExperimentWork(experiment).do()
     write_report(experiment)
     for line in failed:
         print(f"error: {line}", file=sys.stderr)

@@ -104,6 +104,7 @@ def test_a_stage_starts_from_the_model_of_the_one_before_and_all_read_the_same_a
         ("arms=[best]", "arms: unknown name 'best'"),
         ("arms=[]", "arms: must be a list of names"),
         ("seeds=[1,1]", "seeds: must be a list of different whole numbers"),
+        ("only_tables=maybe", "only_tables: Input should be a valid boolean, found maybe"),
         ("jobs=0", "jobs: must be a whole number of at least 1"),
         ("experiments.ablations.arms.curriculum=null", "experiments.ablations.arms.curriculum: must hold stages"),
         (
