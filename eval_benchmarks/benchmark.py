@@ -127,7 +127,7 @@ class Benchmark(Protocol):
     data_hash: changes with anything that can change a score or a label.
     world: the generated world that the examples are about. A judge whose card names a world can judge no other texts.
     shipped: scorers whose values come with the data. Their rows are always in the tables.
-    human: metrics of one annotator against another, a ceiling for scorers. no_ceiling: why the data allow none.
+    human: metrics of one annotator against another. no_human: why the data allow none.
     published: values that other people's judges reached. about: lines that a reader of the tables needs.
     absolute: each answer has a label of its own. A ranking then says nothing about it, and a reference that is too long
     for a model can be judged in pieces.
@@ -139,7 +139,7 @@ class Benchmark(Protocol):
     world: str | None = None
     shipped: tuple[Scorer, ...] = ()
     human: tuple[Metric, ...] = ()
-    no_ceiling: str | None = None
+    no_human: str | None = None
     published: Sequence[PublishedValues] = ()
     about: tuple[str, ...] = ()
     absolute: bool = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from pydantic import Field, model_validator
 from eval_benchmarks.bench_settings import check_names
 from rag_zeval.errors import InputError
 from rag_zeval.files import flat
-from rag_zeval.stages.config import Section, check_settings, load_config, stored
+from rag_zeval.stages.config import Section, check_settings, load_config, stored, word
 
 MODULES = {"synthesize": "synthesize", "sft": "train.sft", "train": "train", "bench": "eval_benchmarks"}  # by stage
 RL = "train"
@@ -102,6 +101,7 @@ class Experiment(Section):
     results_dir: str
     answers: str | None
     jobs: Count
+    only_tables: bool
     draws: Count
     draws_seed: Annotated[int, Field(ge=0, description="a whole number of at least 0")]
     smoothing: Count
@@ -202,7 +202,6 @@ def bench_command(experiment: Experiment, run: ArmRun) -> StageCommand:
 def _command(experiment: Experiment, stage: str, of_arm: Settings, more: Settings) -> StageCommand:
     """Return the command of a stage. Settings of the arm override those of all arms, and `more` overrides both."""
     settings = {**flat(getattr(experiment, stage)), **flat(of_arm), **more}
-    values = {key: value if isinstance(value, str) else json.dumps(value) for key, value in settings.items()}
-    words = (f"profile={experiment.profile}", *(f"{key}={value}" for key, value in values.items()))
+    words = (f"profile={experiment.profile}", *(word(key, value) for key, value in settings.items()))
     known = {key: value for key, value in stored(load_config(stage, words)).items() if key not in PLACES}
     return StageCommand(stage, words, known)

@@ -18,6 +18,7 @@ from omegaconf import DictConfig
 from eval_benchmarks.bench_settings import BenchSettings
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.datasets.registry import load_benchmarks
+from eval_benchmarks.jobs import unsuited_judge
 from eval_benchmarks.model_checks import check_models
 from experiments.arm_commands import (
     ArmRun,
@@ -38,7 +39,9 @@ from experiments.arm_results import (
     result_row,
     write_result,
 )
-from rag_zeval.files import Row, read_json, write_json
+from rag_zeval.errors import InputError
+from rag_zeval.files import Row, read_card, read_json, write_json
+from rag_zeval.scorers.registry import JUDGE
 from rag_zeval.stages import processes
 from rag_zeval.stages.config import check_settings, load_config
 
@@ -52,7 +55,7 @@ def run_experiment(config: DictConfig) -> int:
     do not match the existing result files.
     """
     experiment = read_experiment(config)
-    failed = [] if config.only_tables else ExperimentWork(experiment).do()
+    failed = [] if experiment.only_tables else ExperimentWork(experiment).do()
     write_report(experiment)
     for line in failed:
         print(f"error: {line}", file=sys.stderr)
@@ -69,8 +72,12 @@ class ExperimentWork:
         bench = bench_command(experiment, self.runs[0])
         settings = check_settings(BenchSettings, load_config("bench", bench.words))
         check_models(settings)
-        self.benchmarks: Sequence[Benchmark] = load_benchmarks(settings)[0]
+        self.benchmarks: Sequence[Benchmark]
+        self.benchmarks, self.left_out = load_benchmarks(settings)
         check_kept(self.benchmarks)
+        for benchmark in self.benchmarks:
+            if unsuited := unsuited_judge(settings, benchmark, JUDGE, read_card(self.runs[0].base)):
+                raise InputError(f"benchmarks: {benchmark.name} cannot be measured: {unsuited}")
         self.identities = {
             run.name: identity(run, self.answers.settings, self.benchmarks, bench.settings) for run in self.runs
         }
@@ -88,6 +95,8 @@ class ExperimentWork:
         """
         todo, total = self.todo(), len(self.runs)
         results = read_results(self.experiment)  # refuses files that cannot be compared now, not after hours
+        for line in self.left_out:
+            print(f"left out: {line}")
         print(f"{self.experiment.name}: {total - len(todo)} of {total} results exist, in {self.experiment.results}")
         if any(run.commands for run in todo):
             try:

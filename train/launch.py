@@ -49,8 +49,8 @@ ATTEMPT = "=== attempt logged to "  # start of the line above each attempt's out
 def claimed_folder(settings: Settings) -> Iterator[RunFolder | None]:
     """Lock the run's folder and yield it. If the run is finished already, print that and yield None.
 
-    Raises InputError if another process has the folder locked, if it holds a run with other settings, or if the run is
-    impossible here now (`check_attention`, `alone`).
+    Raises InputError if another process has the folder locked, if it holds a run with other settings, if the model of a
+    finished run is missing, or if the run is impossible here now (`check_attention`, `alone`).
     """
     folder = RunFolder(settings.out_dir)
     with folder.locked():
@@ -58,6 +58,11 @@ def claimed_folder(settings: Settings) -> Iterator[RunFolder | None]:
         remove_ray_folder(folder.path)
         folder.claim(identity(settings))
         if folder.manifest.exists():
+            if not folder.model.is_dir():
+                raise InputError(
+                    f"{folder.model}: is missing, although this run is finished. Put it back, or remove "
+                    f"{folder.manifest} to export it again or, if its checkpoint is gone too, to train again"
+                )
             print(f"done already: {folder.model}")
             yield None
         else:

@@ -42,7 +42,8 @@ def stop_leftovers(out_dir: Path) -> int:
         if alive:
             break
     if (noted := out_dir / SEGMENTS).exists():
-        for segment in unused(map(Path, read_json(noted, list))):
+        ours = read_json(noted, list)
+        for segment in unused(path for path in all_segments() if str(path) in ours):  # whatever else the file names
             segment.unlink(missing_ok=True)
         noted.unlink()
     return killed
@@ -51,7 +52,7 @@ def stop_leftovers(out_dir: Path) -> int:
 def note_segments(out_dir: Path) -> None:
     """Record the shared memory that the run's processes use. After their end nothing shows whose it was."""
     noted = out_dir / SEGMENTS
-    before = set(read_json(noted, list)) if noted.exists() else set()
+    before = set(map(str, read_json(noted, list))) if noted.exists() else set()
     segments = before | {str(path) for path in segments_of(process.pid for process in find_leftovers(out_dir))}
     if segments != before:
         write_json(noted, sorted(segments))

@@ -35,9 +35,10 @@ class RunFolder:
 
     def __init__(self, path: str | Path):
         self.path = Path(path).resolve()
-        self.train_rows = self.path / "data" / "train.parquet"
-        self.val_rows = self.path / "data" / "val.parquet"
-        self.counts = self.path / "data" / "counts.json"
+        self.data = self.path / "data"
+        self.train_rows = self.data / "train.parquet"
+        self.val_rows = self.data / "val.parquet"
+        self.counts = self.data / "counts.json"
         self.identity = self.path / "run.json"
         self.verl_config = self.path / "verl.yaml"
         self.log = self.path / "verl.log"
@@ -66,7 +67,7 @@ class RunFolder:
 
         Raises InputError naming the first setting that differs: a run is resumed only with the settings that it was
         started with. If they differ but no step is logged and no model exported yet, the run starts over. A run of
-        `train.one_gpu` logs its steps in `metrics.jsonl` alone. Another stage's run, which has no identity, is refused.
+        `train.one_gpu` logs its steps in `metrics.jsonl` alone.
         """
         if self.identity.exists():
             before = read_json(self.identity)
@@ -74,11 +75,24 @@ class RunFolder:
                 return
             if logged_through(self.steps()) or logged_through(merge([self.metrics])) or self.model.exists():
                 check_same_run(self.path, before, identity)
-            for stale in (self.train_rows.parent, self.attempts, self.checkpoints, self.rollouts):
+            for stale in (self.data, self.attempts, self.checkpoints, self.rollouts):
                 shutil.rmtree(stale, ignore_errors=True)
-        elif self.manifest.exists() or logged_through(self.steps()):
-            raise InputError(f"{self.path}: holds another run, without {self.identity.name}: choose another out_dir")
+        else:
+            self.check_unused()
         write_json(self.identity, identity)
+
+    def check_unused(self) -> None:
+        """Raise InputError if the folder, which has no identity, holds something that a run would replace or remove.
+
+        It is then another stage's folder, or none of ours. The repository itself has `data` and `checkpoints`.
+        """
+        written = (self.data, self.attempts, self.metrics, self.checkpoints, self.rollouts, self.model, self.adapter)
+        for part in (*written, self.manifest):
+            if part.exists():
+                raise InputError(
+                    f"{self.path}: holds {part.name}, but no {self.identity.name}, so this is not the folder of a "
+                    "training run: choose another out_dir"
+                )
 
     def read_counts(self, required: FieldTypes) -> Row:
         """Return what was counted of the rows. Raises InputError naming a field that is missing or wrong."""

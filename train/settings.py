@@ -17,7 +17,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import file_sha256, model_sha256
 from rag_zeval.judge.prompt import PROMPTS, RANKING, find_variant
 from rag_zeval.stages.answer_quality import AnswerFilter
-from rag_zeval.stages.config import Alphas, Section, Seed, Share, check_settings, stored
+from rag_zeval.stages.config import Alphas, Section, Seed, Share, Text, check_settings, stored
 from rewards.accuracy import AccuracyRule
 from train.verl_config import PPO, SFT, Trainer, check_keys, schema
 
@@ -117,9 +117,9 @@ class Settings(Section):
     not_binding: ClassVar[Sequence[str]]
 
     config: DictConfig  # the whole configuration as it was read, with verl's keys
-    out_dir: str
-    responses: str
-    base_model: str
+    out_dir: Text
+    responses: Text
+    base_model: Text
     platform: Annotated[Literal["cpu", "gpu", "rehearsal"], Field(description="'cpu' or 'gpu'")]  # train/verl_rehearsal
     export: Literal["last", "best"] = "last"  # supervised fine-tuning always exports the last
     variant: str
@@ -341,9 +341,9 @@ def check_lengths(verl: DictConfig) -> None:
 
 
 def check_devices(verl: DictConfig) -> None:
-    """Raise InputError if groups do not divide the devices, or if rollouts do not fill devices and micro-batches.
+    """Raise InputError if groups do not divide the devices, or if rollouts do not fill devices, micro-batches, updates.
 
-    verl itself would fail only during the run.
+    verl itself would fail only during the run, or train on updates of different sizes.
     """
     worker, devices = verl.actor_rollout_ref, verl.trainer.n_gpus_per_node * verl.trainer.nnodes
     for key in GROUPS:
@@ -365,6 +365,12 @@ def check_devices(verl: DictConfig) -> None:
                 f"verl.actor_rollout_ref.{key}={size} does not divide the {share:g} rollouts of a step "
                 "(data.train_batch_size x rollout.n) on each device"
             )
+    if verl.data.train_batch_size % worker.actor.ppo_mini_batch_size:
+        raise InputError(
+            f"verl.actor_rollout_ref.actor.ppo_mini_batch_size={worker.actor.ppo_mini_batch_size} does not divide "
+            f"verl.data.train_batch_size={verl.data.train_batch_size}: verl would fill the last update of each step "
+            "with empty rows"
+        )
 
 
 def check_precision(verl: DictConfig) -> None:
@@ -416,7 +422,9 @@ def response_files(pattern: str) -> list[str]:
     """As `existing_responses`. Raises InputError if there is no file."""
     paths = existing_responses(pattern)
     if not paths:
-        raise InputError(f"{pattern}: no responses found; run `make synthesize`, or set `responses` to other files")
+        raise InputError(
+            f"{pattern}: no responses found; run `make synthesize` with the same PROFILE, or set `responses`"
+        )
     return paths
 
 

@@ -57,7 +57,7 @@ class CadPairs(Benchmark):
     claims: per answer. supported: share of all claims. analysis_words: per claim.
     """
 
-    no_ceiling = "nobody judged these answers"
+    no_human = "nobody judged these answers"
 
     def __init__(self, name: str, responses: Path):
         self.name = name

@@ -24,7 +24,7 @@ class NanoMeta(Benchmark):
 
     name = "nano_meta"
     world = nano_eval.WORLD
-    no_ceiling = "its labels are the truth of a generated world"
+    no_human = "its labels are the truth of a generated world"
 
     def __init__(self, pairs: nano_eval.NanoEval):
         self.examples, self.data_hash = [example for example, _ in pairs.pairs], pairs.data_hash

@@ -31,7 +31,7 @@ class Wikieval(Benchmark):
     """
 
     name = "wikieval"
-    no_ceiling = "the data say which answer was written to be grounded, but hold no annotator's judgement"
+    no_human = "the data say which answer was written to be grounded, but hold no annotator's judgement"
 
     def __init__(self, data_dir: Path):
         rows: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {}

@@ -55,8 +55,8 @@ def _benchmark_notes(results: BenchResults) -> Iterator[str]:
             yield f"{name}: no tests against RAG-Zeval, because it has no scores here"
     for name, (first, *_) in results.by_benchmark.items():
         yield from first.benchmark.about
-        if first.benchmark.no_ceiling:
-            yield f"{name}: no row for how well annotators agree with each other: {first.benchmark.no_ceiling}"
+        if first.benchmark.no_human:
+            yield f"{name}: no row for how well annotators agree with each other: {first.benchmark.no_human}"
 
 
 def write_report(report: BenchReport, out: Path) -> None:

@@ -3,18 +3,37 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from omegaconf import DictConfig
 
 from rag_zeval.errors import InputError
-from rag_zeval.stages.config import load_config
+from rag_zeval.stages.config import Section, Text, check_settings, load_config
 from train.model_shape import Shape, read_shape
 from train.settings import TrainSettings, read_settings
 
 NANO = "nano"
-FIRST_HOUR, REHEARSAL = LANES = ("first-hour", "rehearsal")
+Lane = Literal["first-hour", "rehearsal"]
+FIRST_HOUR, REHEARSAL = LANES = get_args(Lane)
+
+
+class Tiny(Section):
+    """Words of `train`: how the training of a tiny model differs from the profile's, on GPUs and without."""
+
+    gpu: list[str]
+    cpu: list[str]
+
+
+class HourSettings(Section):
+    """The keys of `configs/first_hour.yaml`, which explains them."""
+
+    profile: str
+    lane: Lane
+    out_dir: Text
+    only: Text | None
+    tiny: Tiny
+    rehearsal: dict[str, list[str]]
 
 
 class CheckFailed(Exception):
@@ -88,16 +107,17 @@ def profile_settings(profile: str, *words: str) -> TrainSettings:
 def read_scene(config: DictConfig) -> Scene:
     """Make the scene from the configuration, `configs/first_hour.yaml` with the words of the command line.
 
-    Raises InputError as the settings of `train` do, for an unknown lane, and for a profile that cannot be rehearsed.
+    Raises InputError as the settings of `train` do, for values of the wrong kind, and for a profile that cannot be
+    rehearsed.
     """
-    if config.lane not in LANES:
-        raise InputError(f"lane={config.lane}: there is {', '.join(LANES)}")
-    settings, folder, words = profile_settings(config.profile), Path(config.out_dir).resolve(), config.rehearsal
-    if config.lane == REHEARSAL:
-        if config.profile not in words:
-            raise InputError(f"profile={config.profile} trains on a CPU as it is; what is rehearsed is paper or single")
-        tiny = (*words.all, *words[config.profile])
-        return Scene(config.lane, config.profile, folder, 0, settings, settings, tiny, tuple(words.fp32))
+    hour = check_settings(HourSettings, config)
+    lane, profile, words = hour.lane, hour.profile, hour.rehearsal
+    settings, folder = profile_settings(profile), Path(hour.out_dir).resolve()
+    if lane == REHEARSAL:
+        if profile not in words:
+            raise InputError(f"profile={profile} trains on a CPU as it is; what is rehearsed is paper or single")
+        tiny = (*words["all"], *words[profile])
+        return Scene(lane, profile, folder, 0, settings, settings, tiny, tuple(words["fp32"]))
     gpus = torch.cuda.device_count() if settings.platform == "gpu" else 0
-    here, tiny = (settings, config.tiny.gpu) if gpus else (profile_settings(NANO), config.tiny.cpu)
-    return Scene(config.lane, config.profile, folder, gpus, settings, here, tuple(tiny))
+    here, own = (settings, hour.tiny.gpu) if gpus else (profile_settings(NANO), hour.tiny.cpu)
+    return Scene(lane, profile, folder, gpus, settings, here, tuple(own))

@@ -16,7 +16,7 @@ from experiments.first_hour.machine import steps_of
 from experiments.first_hour.processes import run_well, wait_for
 from experiments.first_hour.scene import REHEARSAL, CannotRun, Finding, Scene, conclude
 from rag_zeval.files import Row, flat
-from rag_zeval.stages.config import load_config
+from rag_zeval.stages.config import load_config, word
 from rag_zeval.stages.memory import watched
 from rag_zeval.stages.processes import python_module, started
 from rag_zeval.stages.training_log import read_run
@@ -78,7 +78,8 @@ def own_precision(scene: Scene) -> None:
 
 def tiny_run(scene: Scene, name: str, *words: str) -> TinyTraining:
     """Return a training of the lane on answers from the nano world, in a folder of this name."""
-    places = (f"responses={scene.folder / 'answers' / 'responses.jsonl'}", f"out_dir={scene.folder / name}")
+    responses, out_dir = scene.folder / "answers" / "responses.jsonl", scene.folder / name
+    places = (word("responses", str(responses)), word("out_dir", str(out_dir)))
     return TinyTraining((f"profile={scene.here.profile}", *places, *scene.tiny, *words))
 
 
@@ -130,9 +131,8 @@ def differences(run: TinyTraining) -> dict[str, tuple[Any, Any]]:
 def prepare(run: TinyTraining) -> None:
     """Make the answers for the training, and the base model if it is missing. Raises CheckFailed if that fails."""
     settings, answers = run.settings, Path(run.settings.responses).parent
-    make = python_module(
-        "synthesize", "profile=nano", f"n_questions={QUESTIONS[run.settings.platform]}", f"out_dir={answers}"
-    )
+    size = f"n_questions={QUESTIONS[run.settings.platform]}"
+    make = python_module("synthesize", "profile=nano", size, word("out_dir", str(answers)))
     run_well("making the answers", make, answers.with_suffix(".log"), SYNTHESIZE_SECONDS, lambda line: None)
     if not settings.base_is_local:
         tiny_model.make(BASE, Path(settings.base_model))
@@ -208,8 +208,8 @@ def first_steps(scene: Scene) -> None:
     shutil.rmtree(out_dir, ignore_errors=True)
     batch = settings.verl.data.train_batch_size
     stages = ", ".join(f"{{k: {stage.k}, rows: {batch}}}" for stage in settings.stages)
-    words = [f"out_dir={out_dir}", f"stages=[{stages}]", "validation=[{k: 3, rows: 1}]", "verl.trainer.test_freq=-1"]
-    words += ["verl.trainer.val_before_train=false"]
+    words = [word("out_dir", str(out_dir)), f"stages=[{stages}]", "validation=[{k: 3, rows: 1}]"]
+    words += ["verl.trainer.test_freq=-1", "verl.trainer.val_before_train=false"]
     train = python_module("train", f"profile={scene.profile}", *words)
     run_well("the training", train, scene.folder / "steps.log", STEPS_SECONDS)
     if scene.gpus:  # by correlation only: the real model is less certain of its tokens

@@ -25,7 +25,7 @@ from rag_zeval.files import flat, model_sha256, read_json, write_json
 from rag_zeval.models.open import check_spec, folder_of
 from rag_zeval.scorers.bert_score import BertScore
 from rag_zeval.scorers.registry import MEASURES, TEXT_SCORERS
-from rag_zeval.stages.config import check_settings, load_config
+from rag_zeval.stages.config import check_settings, load_config, word
 
 NO_MODEL = "no-model"
 VLLM = "vllm:"  # prefix of a model folder: decode on this machine's GPUs
@@ -220,7 +220,7 @@ def _bench_run(rows: list[PaperRow], judge: str, settings: PaperSettings, judges
         "bert_score.model": settings.bert_score if BertScore.name in scorers else None,
         **{key: value for key, value in flat(settings.bench).items() if value is not None},
     }
-    places = [f"profile={settings.profile}", f"out_dir={folder}"]
+    places = [f"profile={settings.profile}", word("out_dir", str(folder))]
     words = [*places, *(f"{key}={json.dumps(value)}" for key, value in values.items())]
     return BenchRun(judge, name, folder, words, model)
 

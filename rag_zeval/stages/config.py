@@ -4,9 +4,11 @@ A profile may name another one under `extends`, and change its sections. `check_
 typed settings, a `Section`. `stored` gives what a run's files keep of it.
 """
 
+import json
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from functools import cache
 from io import StringIO
@@ -61,6 +63,9 @@ def load_config(stage: str, argv: Sequence[str], configs: Path = CONFIGS) -> Dic
     words = _parse_words([word for word in argv if word not in HELP])
     plain: Any = OmegaConf.to_container(words)
     _check_references("command line", plain, OTHER_KEY)
+    for key, text in _texts(plain):
+        if text.startswith("~"):  # no shell expands it after `key=`, and a folder of this name would be made
+            raise InputError(f"command line: key '{key}': '{one_line(text)}': write $HOME in place of ~")
     profile = str(plain.get("profile", "nano"))
     section = _profile(configs, profile).get(stage)
     if set(HELP) & set(argv):
@@ -86,6 +91,18 @@ def load_config(stage: str, argv: Sequence[str], configs: Path = CONFIGS) -> Dic
         raise InputError(f"configuration: {' '.join(str(error).split())}") from error
     _check_references("configuration", resolved, NOTHING)  # one made of pieces would be resolved at the next reading
     return config
+
+
+def word(key: str, value: Any) -> str:
+    """Return `key=value` for the command line of a stage, which reads this value from it.
+
+    A text is quoted only if it would be read as something else, such as a path with ` #` in it.
+    """
+    if isinstance(value, str):
+        with suppress(InputError):
+            if OmegaConf.to_container(_parse_words([f"value={value}"])) == {"value": value}:
+                return f"{key}={value}"
+    return f"{key}={json.dumps(value, ensure_ascii=False)}"
 
 
 def stored(config: DictConfig) -> dict[str, Any]:

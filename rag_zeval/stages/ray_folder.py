@@ -18,8 +18,7 @@ def ray_folder(out_dir: Path) -> Iterator[Path]:
     long.
     """
     remove_ray_folder(out_dir)
-    base = tempfile.gettempdir()
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base if len(base) < 30 else "/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=_base()))
     (out_dir / NOTE).write_text(str(folder), encoding="utf-8")
     try:
         yield folder
@@ -31,11 +30,17 @@ def remove_ray_folder(out_dir: Path) -> None:
     """Remove the ray folder of a run's last attempt, if it left one.
 
     If a ray that failed to start still writes there, the folder's path stays noted, and the next attempt removes it.
+    Only a folder where `ray_folder` makes them is removed, whatever the note names.
     """
     note = out_dir / NOTE
     if note.exists():
         folder = Path(note.read_text(encoding="utf-8").strip())
-        if folder.name.startswith(PREFIX):
+        if folder.parent == _base() and folder.name.startswith(PREFIX):
             shutil.rmtree(folder, ignore_errors=True)
         if not folder.exists():
             note.unlink()
+
+
+def _base() -> Path:
+    base = tempfile.gettempdir()
+    return Path(base if len(base) < 30 else "/tmp")

@@ -74,6 +74,12 @@ def test_an_arm_differs_from_the_reference_in_what_it_is_named_for_and_nothing_e
     assert sorted([experiment.reference, *named]) == sorted(experiment.recipes)
 
 
+def test_the_folders_of_arms_and_seeds_are_below_runs_dir_whatever_its_name() -> None:
+    _, (_, *runs) = planned("experiment=proof", "runs_dir='my runs: #1'")
+    folders = [load_config("train", run.commands[-1].words).out_dir for run in runs]
+    assert folders == [f"my runs: #1/proof/judge-seed{seed}/train" for seed in (1, 2, 3)]
+
+
 def test_a_stage_starts_from_the_model_of_the_one_before_and_all_read_the_same_answers() -> None:
     experiment, runs = planned("experiment=ablations", "seeds=[1]")
     answers = dict(word.split("=", 1) for word in answers_command(experiment).words)
@@ -98,6 +104,7 @@ def test_a_stage_starts_from_the_model_of_the_one_before_and_all_read_the_same_a
         ("arms=[best]", "arms: unknown name 'best'"),
         ("arms=[]", "arms: must be a list of names"),
         ("seeds=[1,1]", "seeds: must be a list of different whole numbers"),
+        ("only_tables=maybe", "only_tables: Input should be a valid boolean, found maybe"),
         ("jobs=0", "jobs: must be a whole number of at least 1"),
         ("experiments.ablations.arms.curriculum=null", "experiments.ablations.arms.curriculum: must hold stages"),
         (

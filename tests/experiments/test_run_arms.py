@@ -96,6 +96,20 @@ def ablations(tmp_path: Path, seeds: str) -> ExperimentWork:
     return ExperimentWork(read_experiment(config))
 
 
+def test_benchmarks_without_data_are_named_and_those_of_another_world_refused_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RAG_ZEVAL_DATA", str(tmp_path))
+    config = load_config("experiments", words(tmp_path, "seeds=[1]", "benchmarks=[nano_eval,wikieval]"))
+    work = ExperimentWork(read_experiment(config))
+    monkeypatch.setattr(work, "todo", lambda: [])
+    assert work.do() == [] and "left out: wikieval (Table 1" in capsys.readouterr().out
+    row = dict.fromkeys(("question", "answer", "poor_answer", "ungrounded_answer", "context_v1"), "text")
+    write_text(tmp_path / "wikieval" / "rows.jsonl", json.dumps(row) + "\n")
+    with pytest.raises(InputError, match=r"wikieval cannot be measured: this judge knows only its own world \(nano\)"):
+        ExperimentWork(read_experiment(config))
+
+
 @pytest.fixture
 def work(tmp_path: Path) -> ExperimentWork:
     """Its answers are there."""

@@ -157,6 +157,22 @@ def test_a_run_says_its_precision_and_is_resumed_in_no_other(
     assert precision_line(on_gpu) is None
 
 
+def test_a_finished_run_without_its_model_is_not_done(
+    nano_responses: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [f"responses={nano_responses(2)}", f"out_dir={tmp_path / 'run'}"]
+    settings = read_settings(TrainSettings, load_config("train", words))
+    with claimed_folder(settings) as folder:
+        assert folder is not None
+    folder.manifest.write_text("{}")
+    refused = pytest.raises(InputError, match=f"{folder.model}: is missing, although this run is finished")
+    with refused, claimed_folder(settings):
+        pass
+    folder.model.mkdir()
+    with claimed_folder(settings) as finished:
+        assert finished is None and f"done already: {folder.model}" in capsys.readouterr().out
+
+
 def test_a_run_that_stands_still_is_stopped_with_the_error_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

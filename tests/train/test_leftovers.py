@@ -1,3 +1,4 @@
+import json
 import os
 import shutil
 import subprocess
@@ -130,3 +131,11 @@ def test_shared_memory_that_somebody_else_still_uses_stays(
     start(sys.executable, "-c", READER, segment)
     stop_leftovers(tmp_path)
     assert segment.exists() and not semaphore.exists()
+
+
+def test_no_file_but_shared_memory_is_removed_whatever_the_runs_folder_names(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.txt"
+    mine.write_text("kept")
+    (tmp_path / SEGMENTS).write_text(json.dumps([str(mine), f"{SHARED}/../{mine}", 5]))
+    stop_leftovers(tmp_path)
+    assert mine.exists() and not (tmp_path / SEGMENTS).exists()

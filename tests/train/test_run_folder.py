@@ -98,17 +98,14 @@ def test_a_run_that_never_came_to_a_step_starts_over(folder: RunFolder) -> None:
     assert json.loads(folder.identity.read_text()) == {"seed": 1}
 
 
-@pytest.mark.parametrize("left", ["manifest", "steps"])
-def test_a_run_without_an_identity_is_another_stages(folder: RunFolder, left: str) -> None:
-    folder.attempts.mkdir(parents=True)
-    log(folder.attempts / "attempt-1.jsonl", 0)
-    if left == "manifest":
-        folder.manifest.write_text('{"stage": "synthesize"}')
-    else:
-        log(folder.attempts / "attempt-1.jsonl", 1)
-    with pytest.raises(InputError, match=r"holds another run, without run\.json: choose another out_dir"):
-        folder.claim({"seed": 0})
-    assert not folder.identity.exists()
+@pytest.mark.parametrize("left", ["manifest.json", "metrics", "data", "checkpoints", "rollouts", "model", "adapter"])
+def test_a_folder_without_an_identity_is_not_of_a_training(folder: RunFolder, left: str) -> None:
+    """Such as another stage's, or the repository (`out_dir=.`), whose data and checkpoints must stay."""
+    (folder.path / left).mkdir(parents=True)
+    for seed in (0, 1):
+        with pytest.raises(InputError, match=rf"holds {left}, but no run\.json, .*: choose another out_dir"):
+            folder.claim({"seed": seed})
+    assert (folder.path / left).exists() and not folder.identity.exists()
 
 
 @pytest.mark.parametrize("left", ["metrics.jsonl", "model"])

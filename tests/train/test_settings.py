@@ -69,6 +69,7 @@ def test_what_neither_trainer_takes_is_named(stage: str, word: str) -> None:
         ([f"{ACTOR}.ppo_micro_batch_size_per_gpu=many"], "size_per_gpu: must be a whole number above 0, found many"),
         ([f"{ACTOR}.fsdp_config.fsdp_size=0"], "fsdp_size=0 does not divide the 2 devices"),
         (["profile=paper", f"{ROLLOUT}.tensor_model_parallel_size=3"], "parallel_size=3 does not divide the 8 devices"),
+        (["profile=paper", "verl.data.train_batch_size=40"], "size=32 does not divide verl.data.train_batch_size=40"),
         (["profile=paper", "verl.trainer.n_gpus_per_node=6"], "the 256 rollouts of an update .* among 6 devices"),
         (
             ["profile=paper", "verl.data.max_prompt_length=12288", f"{ACTOR}.ppo_max_token_len_per_gpu=20480"],

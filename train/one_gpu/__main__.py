@@ -58,10 +58,12 @@ def train(config: DictConfig) -> int:
 
 
 def check_same(folder: RunFolder, identity: Mapping[str, Any]) -> None:
-    """Raise InputError if the folder holds a run with another value of a key of `identity`."""
-    if folder.identity.exists():
-        before = {key: value for key, value in read_json(folder.identity).items() if key in identity}
-        check_same_run(folder.path, before, identity)
+    """Raise InputError if the folder holds a run with another value of a key of `identity`, or something else."""
+    if not folder.identity.exists():
+        folder.check_unused()
+        return
+    before = {key: value for key, value in read_json(folder.identity).items() if key in identity}
+    check_same_run(folder.path, before, identity)
 
 
 if __name__ == "__main__":

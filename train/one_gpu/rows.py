@@ -1,14 +1,13 @@
 """Build the training and validation rows of `python -m train.one_gpu`."""
 
 import itertools
-import json
 from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 from pydantic import Field, PositiveInt
 
 from rag_zeval.errors import InputError
-from rag_zeval.stages.config import Section, load_config
+from rag_zeval.stages.config import Section, load_config, word
 from train.curriculum import (
     Question,
     Row,
@@ -48,12 +47,12 @@ class RowKind(Section):
                 "train",
                 [
                     f"profile={profile}",
-                    f"responses={json.dumps(self.responses)}",  # quoted: the path may have `#` or brackets
-                    f"stages=[{', '.join([f'{{k: {self.k}, rows: null}}'] * self.turns)}]",
-                    f"validation=[{{k: {self.k}, rows: {validation_questions}}}]",
-                    f"single_answer_every={self.single_answer_every or 'null'}",
-                    f"max_rule_tokens={self.max_rule_tokens or 'null'}",
-                    f"verl.data.max_prompt_length={self.max_prompt_tokens}",
+                    word("responses", self.responses),
+                    word("stages", [{"k": self.k, "rows": None}] * self.turns),
+                    word("validation", [{"k": self.k, "rows": validation_questions}]),
+                    word("single_answer_every", self.single_answer_every),
+                    word("max_rule_tokens", self.max_rule_tokens),
+                    word("verl.data.max_prompt_length", self.max_prompt_tokens),
                 ],
             ),
         )

@@ -17,6 +17,7 @@ from eval_benchmarks.benchmark import Benchmark, MeanOfMetrics, Metric, examples
 from eval_benchmarks.datasets.labelled.description import MACRO, Description, read_description
 from eval_benchmarks.datasets.labelled.spans import Claim, overlap, unsupported_spans
 from eval_benchmarks.datasets.labelled.texts import Document, LabelledText, SplitTexts, find_files, read_split
+from rag_zeval.errors import InputError
 from rag_zeval.judge.example import Example
 from rag_zeval.scorers.score import Scored
 from rag_zeval.statistics.bootstrap import Mask, Statistic
@@ -131,7 +132,7 @@ class Labelled(Benchmark):
     """
 
     absolute = True
-    no_ceiling = "the data have one label for each text"
+    no_human = "the data have one label for each text"
 
     def __init__(self, name: str, description: Description, test: SplitTexts, dev: SplitTexts | None):
         self.name, self._description = name, description
@@ -271,6 +272,9 @@ def load(name: str, settings: RunSettings) -> tuple[Labelled | None, list[str]]:
     if dev is not None and not find_files(data_dir, dev):
         lines.append(f"{name}, its dev part: data_dir/{dev.files} is missing; {description.how_to_get}")
         dev = None
+    shared = {*find_files(data_dir, description.test)} & {*find_files(data_dir, dev)} if dev else set()
+    if dev and shared and not description.test.excludes(dev):
+        raise InputError(f"{name}: {min(shared)} is of both test and dev: its rows would tune their own threshold")
     test = read_split(description, description.test, data_dir)
     benchmark = Labelled(Path(name).stem, description, test, read_split(description, dev, data_dir) if dev else None)
     lines += [f"{name}: {count} {description.texts}: {reason}" for reason, count in test.left_out.items()]

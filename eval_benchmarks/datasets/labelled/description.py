@@ -59,6 +59,10 @@ class SplitFiles(Described):
     documents: Count | None = None
     rows: Count | None = None
 
+    def excludes(self, other: SplitFiles) -> bool:
+        """Whether no row can belong to both parts, even if a file does: `part` has another value for some field."""
+        return any(self.part.get(field, value) != value for field, value in other.part.items())
+
 
 class Columns(Described):
     """The names of the columns of a row with a label.

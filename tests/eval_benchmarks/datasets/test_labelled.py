@@ -309,6 +309,26 @@ def test_a_set_of_ones_own_is_named_by_its_file(tmp_path: Path) -> None:
         load_benchmarks(settings(tmp_path, str(described), str(other)))
 
 
+@pytest.mark.parametrize(
+    ("test", "dev", "shares"),
+    [
+        ("{files: mine/*.csv}", "{files: mine/claims*}", True),
+        ("{files: mine/*}", "{files: mine/*, part: {dataset: Reveal}}", True),
+        ("{files: mine/*, part: {dataset: Wice}}", "{files: mine/*, part: {dataset: Reveal}}", False),
+    ],
+)
+def test_no_row_is_of_the_test_part_and_of_the_dev_part(tmp_path: Path, test: str, dev: str, shares: bool) -> None:
+    write_claims(tmp_path / "mine/claims.csv", CLAIMS)
+    path = tmp_path / "my-set.yaml"
+    path.write_text(OWN_SET.replace("{files: mine/*.csv}", f"{test}, dev: {dev}"))
+    if shares:
+        with pytest.raises(InputError, match=r"my-set\.yaml: .*claims\.csv is of both test and dev"):
+            load(tmp_path, str(path))
+    else:
+        benchmark, _ = load(tmp_path, str(path))
+        assert (len(benchmark.test.texts), len(benchmark.dev.texts)) == (5, 2)
+
+
 @pytest.mark.parametrize("name", ["macro", "pooled", "news:2024", "pooled\n"])
 def test_a_data_set_whose_name_would_be_taken_for_something_else_is_refused(tmp_path: Path, name: str) -> None:
     write_claims(tmp_path / "mine/claims.csv", {"Wice": CLAIMS["Wice"], name: CLAIMS["Reveal"]})

@@ -82,6 +82,9 @@ def test_a_scene_without_a_gpu_is_of_nano(tmp_path: Path, monkeypatch: pytest.Mo
     assert (rehearsed.gpus, rehearsed.here.profile, rehearsed.tiny[0]) == (0, "paper", "platform=rehearsal")
     with pytest.raises(InputError, match="profile=nano trains on a CPU as it is; what is rehearsed is paper or single"):
         read_scene(load_config("first_hour", ["lane=rehearsal"]))
+    for word in ("out_dir=", "lane=x", "only=5", "tiny.cpu=5", "tiny.cpu=[5]", "rehearsal.all=5"):
+        with pytest.raises(InputError, match=f"^{word.partition('=')[0].removesuffix('.all')}: "):
+            read_scene(load_config("first_hour", [*words, word]))
 
 
 def test_a_model_must_be_there_and_must_write_the_format(

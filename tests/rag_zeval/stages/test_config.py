@@ -3,7 +3,7 @@
 import pytest
 
 from rag_zeval.errors import InputError
-from rag_zeval.stages.config import load_config, stored
+from rag_zeval.stages.config import load_config, stored, word
 
 
 @pytest.fixture
@@ -27,6 +27,7 @@ def test_command_line_over_profile_over_stage(configs):
         (["alpha=[0]"], "", "unknown key 'alpha' (did you mean 'alphas'?)"),
         (["inner.dep=1"], "", "unknown key 'inner.dep' (did you mean 'inner.deep'?)"),
         (["deep=1"], "", "unknown key 'deep' (did you mean 'inner.deep'?)"),
+        (["name=~/a"], "", "key 'name': '~/a': write $HOME in place of ~"),
         (["profile=papr"], "", "unknown profile 'papr' (did you mean 'paper'?)"),
         (["profile=paper"], "", "profile paper: unknown key 'm'"),
         (["n"], "", "'n' is not of the form key=value"),
@@ -55,6 +56,14 @@ def test_help_shows_the_file_and_what_the_profile_changes(configs, capsys):
         load_config("stage", ["--help", "profile=paper"], configs)
     shown = capsys.readouterr().out
     assert stop.value.code == 0 and "alphas: [0, -1]" in shown and shown.endswith("profile=paper changes\nm: 2\n")
+
+
+@pytest.mark.parametrize(
+    "text", ["runs/x", "a #1", "a: b", "[a] b", "{a}", "1e3", "null", "- a", '"a\\', " a", "a=😀", ""]
+)
+def test_a_word_gives_the_text_that_it_was_made_of(configs, text):
+    assert load_config("stage", [word("name", text), word("alphas", [0.5, -1])], configs).name == text
+    assert word("name", "runs/x y") == "name=runs/x y"
 
 
 def test_verls_subtree_is_open_only_where_a_stage_has_it(configs):

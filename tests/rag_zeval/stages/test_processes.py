@@ -121,3 +121,7 @@ def test_ray_folder_is_short_and_removed_even_after_a_kill(tmp_path: Path) -> No
     assert left.is_dir()
     with ray_folder(deep) as second:
         assert second != left and not left.exists()
+    (other := tmp_path / "rz_mine").mkdir()
+    (deep / "ray_tmp").write_text(str(other))  # no folder of ray's, whoever wrote the note
+    with ray_folder(deep):
+        assert other.is_dir()

@@ -226,6 +226,9 @@ def test_two_runs_do_not_share_a_folder(words: list[str], tmp_path: Path, refusa
     with RunFolder(tmp_path).locked():
         assert "another training run is using this folder" in refusal(command.main, [*words, f"out_dir={tmp_path}"])
     assert [path.name for path in tmp_path.iterdir()] == [".lock"]
+    (tmp_path / "metrics.jsonl").write_text("mine")
+    assert "holds metrics.jsonl, but no run.json" in refusal(command.main, [*words, f"out_dir={tmp_path}"])
+    assert (tmp_path / "metrics.jsonl").read_text() == "mine"
 
 
 def test_answers_at_two_alphas_are_enough_and_their_path_is_taken_as_it_is(
