@@ -217,12 +217,16 @@ def _bounds(scores: Floats) -> tuple[float, float] | None:
 
 @dataclass(frozen=True)
 class SystemMean:
-    """A system's mean over its `scored` cases; None if there are none. cases: number of cases that any file has."""
+    """A system's mean over its `scored` cases; None if there are none.
+
+    cases: number of cases that any file has. judge: judge and prompt; None if the file does not say.
+    """
 
     name: str
     scored: int
     cases: int
     mean: BootstrapEstimate | None
+    judge: str | None
 
 
 @dataclass(frozen=True)
@@ -245,6 +249,7 @@ class Pairwise:
     """All systems and their pairs by one metric. power: share of pairs told apart (see `discriminative_power`)."""
 
     metric: str
+    lower_is_better: bool
     systems: tuple[SystemMean, ...]
     pairs: tuple[SystemPair, ...]
     power: float
@@ -261,13 +266,13 @@ def compare_pairwise(sides: Sequence[Side], metric: str) -> Pairwise:
     values = {side.name: scores[:, at] for at, side in enumerate(sides)}
     power, tested = discriminative_power({name: one.tolist() for name, one in values.items()})
     systems, pairs = [], []
-    for name, one in values.items():
+    for side, one in zip(sides, values.values(), strict=True):
         there = one[~np.isnan(one)]
         mean = estimate(there, metric) if len(there) else None
-        systems.append(SystemMean(name, len(there), len(cases), mean))
+        systems.append(SystemMean(side.name, len(there), len(cases), mean, _judge(side.judged[metric])))
     for (first, second), pair in zip(itertools.combinations(values, 2), tested, strict=True):
         change = values[second] - values[first]
         change = change[~np.isnan(change)]
         apart = mean_estimates(change[:, None], DRAWS, seed=0)[0] if len(change) else None
         pairs.append(SystemPair(first, second, pair.questions, apart, pair.p))
-    return Pairwise(metric, tuple(systems), tuple(pairs), power)
+    return Pairwise(metric, less_is_better(metric), tuple(systems), tuple(pairs), power)

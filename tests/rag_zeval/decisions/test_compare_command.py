@@ -200,7 +200,7 @@ def test_a_file_of_several_systems_is_compared_by_their_names(run: Any, write_re
         ("a.jsonl missing.jsonl", "missing.jsonl: cannot be read"),
         ("a.jsonl b.jsonl --out b.jsonl", "--out b.jsonl is the same file as INPUT"),
         ("a.jsonl b.jsonl n.jsonl --html x.html", "--html compares two files, got 3"),
-        ("a.jsonl b.jsonl a.jsonl", "the same result file is given twice"),
+        ("a.jsonl b.jsonl ./a.jsonl", "the same result file is given twice"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_compared_is_one_line(
@@ -242,7 +242,9 @@ def test_a_row_that_was_edited_is_named_and_left_out(run: Any, write_results: An
     by_twos = run("compare", "a.jsonl", "b.jsonl", "old.jsonl")
     assert "7 (truth)" in by_twos.stdout and by_twos.stdout.count("59 of 59") == 3
     by_twos = run("compare", "old.jsonl", "a.jsonl", "b.jsonl")  # the first file cannot tell, the others can
-    assert "7 (truth)" in by_twos.stdout and by_twos.stdout.count("59 of 59") == 3
+    assert "edited between the files: 7 (truth)" in by_twos.stdout and by_twos.stdout.count("59 of 59") == 3
+    told = run("consistency", "a.jsonl", "b.jsonl", "old.jsonl").stderr
+    assert told == "note: not compared: 1 case whose texts were edited between the files: 7 (truth)\n"
     of_before = run("compare", "a.jsonl", "old.jsonl").stdout  # a file of earlier versions cannot tell
     assert "\nB: old.jsonl\n" in of_before and "edited" not in of_before and " 60 " in of_before
 
@@ -285,6 +287,11 @@ def test_a_judge_that_is_another_is_told(run: Any, write_results: Any) -> None:
     for name in ("a", "b"):  # a name may be longer than what is shown of it
         write_results(f"{name}.jsonl", {"1": 1.0}, identity="long" * 99, prompt_hash=name)
     assert "A was judged by" in run("compare", "a.jsonl", "b.jsonl").stdout
+    for name, judge in (("a", "one"), ("b", "two"), ("c", "one")):
+        write_results(f"{name}.jsonl", {"ragchecker_hallucination": {"1": 1.0}, "m": {"1": 1.0}}, identity=judge)
+    said = "a.jsonl and c.jsonl were judged by one, b.jsonl by two, so the change could come from the judge"
+    three = run("compare", "a.jsonl", "b.jsonl", "c.jsonl").stdout
+    assert three.count(said) == 2 and three.count("lower is better") == 1
 
 
 def test_files_without_a_common_id_pair_by_question(run: Any, write_results: Any, tmp_path: Path) -> None:
