@@ -143,6 +143,10 @@ class ResultFile:
         for number, row in iter_unique(self.path, {}):
             if row["id"] != SPENT:
                 with locate(f"{self.path}:{number}"):
+                    if "case" not in row:
+                        raise InputError(
+                            "field 'case' is missing: name a result file, which `rag-zeval evaluate` writes"
+                        )
                     check_result(row, self.required)
                     scored = ((row["case"], row["metric"], row["trial"], system) for system in row["systems"])
                     for key in scored:

@@ -337,7 +337,7 @@ def _drop(
         outcome, reason = "unclear", f"worse by more than {limit:.3g}, which could be noise: {seen}, p {shown_p(p)}"
         if difference.sd is not None:
             needed = cases_needed(difference.sd, worse, ALPHA / tests)
-            reason += f"; about {needed} cases would tell a drop of {worse:.3f} from noise"
+            reason += f"; about {needed} cases would tell a change of {worse:.3f} from noise"
     return GateCheck(comparison.metric, name, outcome, reason, difference, p, worse / (before or 1.0))
 
 

@@ -130,7 +130,12 @@ def print_comparison(comparison: Comparison, most: int) -> None:
     most_changed = {"worse": comparison.worse[:of_worse], "better": comparison.better[:of_better]}
     for title, changed in most_changed.items():
         if changed:
-            print_line(f"{metric}: got {title} most (+ supported, - not supported)")
+            signs = (
+                " (+ supported, - not supported)"
+                if any(one.first.claims or one.second.claims for one in changed)
+                else ""
+            )
+            print_line(f"{metric}: got {title} most{signs}")
         for one in changed:
             _print_changed(one)
     if left := worse - of_worse + better - of_better:
