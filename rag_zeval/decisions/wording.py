@@ -48,6 +48,10 @@ def coverage(name: str, of: Coverage) -> str:
     return f"{name}: {of.scored} of {of.cases} cases have a score ({of.share:.1%})"
 
 
+def truthless(n: int) -> str:
+    return f"{counted(n, 'question')} without ground truth"
+
+
 def counted(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
@@ -90,6 +94,8 @@ def notes(comparison: Comparison) -> list[str]:
         lines.append(f"not compared: cases only in A: {comparison.only_first}, only in B: {comparison.only_second}")
     if said := edits(comparison.edited):
         lines.append(said)
+    if comparison.without_truth:
+        lines.append(f"not compared: {truthless(comparison.without_truth)}")
     if comparison.lost:
         lines.append(f"not compared: {counted(comparison.lost, 'case')} without a score in A, in B or in both")
     if comparison.bounds:
@@ -161,6 +167,8 @@ def print_pairwise(pairwise: Pairwise) -> None:
     print_line(f"\n{one_line(pairwise.metric)}")
     if pairwise.lower_is_better:
         print_line(f"  {LOWER}")
+    if pairwise.without_truth:
+        print_line(f"  not compared: {truthless(pairwise.without_truth)}")
     if said := _other_judge((one_line(one.name) for one in pairwise.systems), [one.judge for one in pairwise.systems]):
         print_line(f"  {said}")
     systems = [(one.name, f"{one.scored} of {one.cases}", shown(one.mean)) for one in pairwise.systems]

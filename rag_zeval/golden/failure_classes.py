@@ -98,9 +98,9 @@ def classify(judged: Sequence[Judged], cases: Sequence[Case], metrics: Metrics, 
 
     cases: with `context_ids` and `gold_chunk_ids`. k: how many retrieved contexts were in the prompt; None means all. A
     wrong answer is IN_PROMPT if a gold chunk was among them. The class of a right answer does not depend on its gold
-    chunks. A class is NOT_KNOWN if a score that it needs is missing, or if question or ground truth were edited since the
-    answer was judged. That of a wrong answer is also NOT_KNOWN if chunk ids are missing, or if `cases` does not have
-    the judged answer. Raises InputError if no case was judged.
+    chunks. A class is NOT_KNOWN if a score that it needs is missing, or if question or ground truth were edited since
+    the answer was judged. That of a wrong answer is also NOT_KNOWN if chunk ids are missing, or if `cases` does not
+    have the judged answer. Raises InputError if no case was judged.
     """
     of_case: dict[str, list[Case]] = {}
     for case in cases:

@@ -294,6 +294,25 @@ def test_a_judge_that_is_another_is_told(run: Any, write_results: Any) -> None:
     assert three.count(said) == 2 and three.count("lower is better") == 1
 
 
+def test_a_question_without_truth_is_no_case_of_a_metric_that_needs_one(run: Any, write_results: Any) -> None:
+    """Unanswerable questions have no score in any version, so they do not tell versions apart."""
+    lost = {"a": ["no ground truth"] * 3, "b": ["no ground truth", "no answer", "no reply"]}
+    for name, reasons in lost.items():
+        path = write_results(f"{name}.jsonl", {str(at): 1.0 for at in range(40)} | dict.fromkeys("xyz"))
+        rows = read_jsonl(path)
+        for row, why in zip(rows[40:], reasons, strict=True):
+            golden = {"question": "q"} | ({"truth": "t"} if why == "no reply" else {})
+            row |= {"statuses": [f"failed: {why}"], "status": f"failed: {why}", "golden": golden}
+        path.write_bytes(b"".join(map(json_line, rows)))
+    for files, cases in ((["a", "b"], 41), (["b", "a"], 41), (["a"], 40), (["b"], 42)):
+        gate = run("gate", *(f"{name}.jsonl" for name in files), "--min", "m=0.9")
+        said = f"B: 40 of {cases} cases have a score ({40 / cases:.1%}), must be 95.0%; {43 - cases} question"
+        assert gate.returncode == 0 and said in gate.stdout
+    for names in (["a.jsonl", "b.jsonl"], ["a.jsonl", "b.jsonl", "a.jsonl#answer"]):
+        shown = run("compare", *names).stdout
+        assert "  not compared: 2 questions without ground truth\n" in shown and "40 of 41" in shown
+
+
 def test_files_without_a_common_id_pair_by_question(run: Any, write_results: Any, tmp_path: Path) -> None:
     """As those do that `evaluate` numbered by lines, once, with those that have no ids now."""
     write_results("old.jsonl", {"2": 1.0, "3": 0.5})
