@@ -9,8 +9,9 @@ For each metric there is one check of all cases, one of each slice, and one of B
   nothing fails with probability ALPHA at most.
 - *unclear*: B got worse by more than the limit, but this could be noise. For a mean, the reason says how many cases
   would tell.
-- *failed*, for coverage: the share of cases with a score is too low. It counts the cases that either file has. In a
-  slice, a share that is too low is *unclear* if it could be chance: see `_slice_coverage`.
+- *failed*, for coverage: the share of cases with a score is too low. It counts the cases that either file has,
+  without questions that have no ground truth (`with_truth`). In a slice, a share that is too low is *unclear* if it
+  could be chance: see `_slice_coverage`.
 - If no case has a score on both sides, the check of all cases has *failed*, and that of a slice is a *warning*.
 
 A bar sets a limit for a value of B alone. The check has *failed* if B does not reach the bar. It is a *warning* if B's
