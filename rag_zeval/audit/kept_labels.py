@@ -131,9 +131,8 @@ def keep(
     """Add a person's labels to a file. The file need not exist.
 
     items: all items that the sheet was drawn from. labels: by item id. filled: the labels that the sheet was written
-    with (see `SheetPlan`). One that is unchanged and in the file is not the person's own, unless ADJUDICATED confirms
-    it. Raises InputError as `read_kept` does, if the
-    file holds labels of another unit, and if there is no label to add.
+    with (see `SheetPlan`). One that is unchanged is not added if it is somebody else's, unless ADJUDICATED confirms it.
+    Raises InputError as `read_kept` does, if the file holds labels of another unit, and if there is no label to add.
     """
     kept = read_kept(path) if path.exists() else KeptLabels()
     if kept.draws and kept.draws[0]["unit"] != unit:
@@ -154,11 +153,13 @@ def keep(
             if text in kept.places and text not in kept.by_text and kept.places[text][0] not in own:
                 outside += 1
                 continue
+            known = kept.by_text.get(text, {})
+            confirmed = person == ADJUDICATED or (person in known and known[person].value == label.value)
             unchanged = label.text.casefold() == (filled or {}).get(item.id, "").casefold()
-            if unchanged and text in kept.by_text and person not in (ADJUDICATED, *kept.by_text[text]):
+            if known and unchanged and not confirmed:
                 continue
             row = {"text": text, "person": person, "label": label.text, "note": label.note, **told}
-            replaced += rows.get((text, person), row)["label"] != label.text
+            replaced += person in known and known[person].value != label.value
             rows[text, person] = row
     found = KeptLabels(draws, list(rows.values()))
     write_chunks(path, map(json_line, [*found.draws, *found.labels]))

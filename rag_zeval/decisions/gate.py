@@ -259,7 +259,7 @@ def _coverage(metric: str, of: Coverage, without_truth: int, limits: Limits) -> 
     outcome: Outcome = "failed" if of.share < limits.min_coverage - ROUNDING else "passed"
     said = f"{coverage('B', of)}, must be {limits.min_coverage:.1%}"
     if without_truth:
-        said += f"; {truthless(without_truth)} are left out"
+        said += f"; left out: {truthless(without_truth)}"
     return GateCheck(metric, COVERAGE, outcome, said)
 
 

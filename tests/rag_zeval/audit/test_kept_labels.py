@@ -155,10 +155,13 @@ def test_labels_that_a_sheet_was_filled_with_stay_those_of_the_people_who_gave_t
     assert run("reuse-labels", path, results, "--out", "again.csv").returncode == 0
     sheet = (tmp_path / "again.csv").read_text("utf-8").replace('"yes"', '"YES"').replace('"YES"', '"no"', 1)
     (tmp_path / "again.csv").write_text(sheet, "utf-8")  # bob changed one label; his program writes capitals
-    for person, new in (("bob", 1), (ADJUDICATED, 3)):
+    now = read_labels(tmp_path / "again.csv", read_plan(tmp_path / "again.csv"))
+    *_, unchanged = [id_ for id_, label in now.items() if label.value == 1]
+    keep(path, all_of, "claim", {unchanged: NO}, "bea")  # she differs, and keeps doing so
+    for person, new in (("ann", 0), ("bob", 1), ("bea", 1), (ADJUDICATED, 3)):
         (tmp_path / "copy.jsonl").write_bytes(path.read_bytes())
         kept = run("keep-labels", "again.csv", results, "--person", person, "--labels", "copy.jsonl").stdout
-        assert f"{3 + new} labels; {new} new" in kept
+        assert f"{4 + new} labels; {new} new, {int(person == 'ann')} changed" in kept
 
 
 def test_a_new_run_is_audited_without_new_work(run: Any, write_results: Any, fill: Any, tmp_path: Path) -> None:

@@ -306,7 +306,7 @@ def test_a_question_without_truth_is_no_case_of_a_metric_that_needs_one(run: Any
         path.write_bytes(b"".join(map(json_line, rows)))
     for files, cases in ((["a", "b"], 41), (["b", "a"], 41), (["a"], 40), (["b"], 42)):
         gate = run("gate", *(f"{name}.jsonl" for name in files), "--min", "m=0.9")
-        said = f"B: 40 of {cases} cases have a score ({40 / cases:.1%}), must be 95.0%; {43 - cases} question"
+        said = f"B: 40 of {cases} cases have a score ({40 / cases:.1%}), must be 95.0%; left out: {43 - cases} question"
         assert gate.returncode == 0 and said in gate.stdout
     for names in (["a.jsonl", "b.jsonl"], ["a.jsonl", "b.jsonl", "a.jsonl#answer"]):
         shown = run("compare", *names).stdout
