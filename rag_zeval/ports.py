@@ -1,5 +1,6 @@
 """HTTP servers on this machine: they listen on a port, refuse requests of other sites, and send answers."""
 
+import errno
 import ipaddress
 import json
 import socket
@@ -53,7 +54,9 @@ def listen(
     except OverflowError as error:
         raise InputError(f"port {port} of {host}: must be 0 to 65535") from error
     except OSError as error:
-        raise InputError(f"port {port} of {host}: {error.strerror}; choose another with --port") from error
+        of_host = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
+        option = "--host" if of_host else "--port"
+        raise InputError(f"port {port} of {host}: {error.strerror}; choose another with {option}") from error
 
 
 def is_for(host: str, headers: Message) -> bool:

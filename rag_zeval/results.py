@@ -143,6 +143,10 @@ class ResultFile:
         for number, row in iter_unique(self.path, {}):
             if row["id"] != SPENT:
                 with locate(f"{self.path}:{number}"):
+                    if "case" not in row:
+                        raise InputError(
+                            "field 'case' is missing: name a result file, which `rag-zeval evaluate` writes"
+                        )
                     check_result(row, self.required)
                     scored = ((row["case"], row["metric"], row["trial"], system) for system in row["systems"])
                     for key in scored:
@@ -165,6 +169,15 @@ def check_result(row: Row, required: FieldTypes) -> Row:
         if row[name] is not None and len(row[name]) != len(row["systems"]):
             raise InputError(f"field '{name}': has {len(row[name])}, must have one for each of 'systems'")
     return row
+
+
+def check_no_result(row: Row) -> None:
+    """Raise InputError if a row of a file that lists questions is a result row.
+
+    A result file has a row for each metric and trial, so a question would count several times.
+    """
+    if row.keys() >= {"case", "metric", "trial", "systems", "scores"}:
+        raise InputError("is a result of `rag-zeval evaluate`: name the file that was evaluated")
 
 
 def check_costs(row: Row) -> Row:

@@ -92,10 +92,12 @@ def _judged_answers(labelled: LabelledResults, rows: Sequence[Row]) -> list[Judg
 def _groups_by_feature(items: Sequence[Item], judged: Sequence[JudgedAnswer]) -> dict[str, Sequence[Item]]:
     """Group the items by length of the answer (up to the median, or longer) and by position in the prompt.
 
-    A feature that is the same for all items gives no groups.
+    If no answer is longer than the median, the longest ones count as longer. A feature that is the same for all items
+    gives no groups.
     """
     lengths, places = ([FEATURES[name](one) for one in judged] for name in ("length", "position"))
-    middle = statistics.median_low(lengths)
+    longest = max(lengths)
+    middle = min(statistics.median_low(lengths), max((n for n in lengths if n < longest), default=longest))
     words = [f"answers of at most {middle:g} words" if n <= middle else "longer answers" for n in lengths]
     shown = [f"shown as number {place:g}" for place in places]
     groups: dict[str, Sequence[Item]] = {}

@@ -120,11 +120,19 @@ class Added:
     outside: int
 
 
-def keep(path: Path, items: Sequence[Item], unit: str, labels: Mapping[str, Label], person: str) -> Added:
+def keep(
+    path: Path,
+    items: Sequence[Item],
+    unit: str,
+    labels: Mapping[str, Label],
+    person: str,
+    filled: Mapping[str, str] | None = None,
+) -> Added:
     """Add a person's labels to a file. The file need not exist.
 
-    items: all items that the sheet was drawn from. labels: by item id. Raises InputError as `read_kept` does, if the
-    file holds labels of another unit, and if there is no label to add.
+    items: all items that the sheet was drawn from. labels: by item id. filled: the labels that the sheet was written
+    with (see `SheetPlan`). One that is unchanged is not added if it is somebody else's, unless ADJUDICATED confirms it.
+    Raises InputError as `read_kept` does, if the file holds labels of another unit, and if there is no label to add.
     """
     kept = read_kept(path) if path.exists() else KeptLabels()
     if kept.draws and kept.draws[0]["unit"] != unit:
@@ -145,8 +153,13 @@ def keep(path: Path, items: Sequence[Item], unit: str, labels: Mapping[str, Labe
             if text in kept.places and text not in kept.by_text and kept.places[text][0] not in own:
                 outside += 1
                 continue
+            known = kept.by_text.get(text, {})
+            confirmed = person == ADJUDICATED or (person in known and known[person].value == label.value)
+            unchanged = label.text.casefold() == (filled or {}).get(item.id, "").casefold()
+            if known and unchanged and not confirmed:
+                continue
             row = {"text": text, "person": person, "label": label.text, "note": label.note, **told}
-            replaced += rows.get((text, person), row)["label"] != label.text
+            replaced += person in known and known[person].value != label.value
             rows[text, person] = row
     found = KeptLabels(draws, list(rows.values()))
     write_chunks(path, map(json_line, [*found.draws, *found.labels]))
@@ -176,8 +189,8 @@ class Reused:
     """The content of a sheet of kept labels: its rows with their probabilities, and their labels by row id.
 
     strata: of all items, by id. more: number of new rows. of: number of items whose texts are in no draw, from which
-    the new rows were taken. unlabelled: number of items whose texts are in a stratum of a draw in which nobody labelled
-    a text.
+    the new rows were taken. unlabelled: number of items whose texts are in a stratum of a draw that has none of
+    `labels`.
     """
 
     rows: list[tuple[Item, float]]
@@ -200,7 +213,6 @@ def reuse(kept: KeptLabels, items: Sequence[Item], person: str | None, more: int
     labelled = Counter(kept.places[text] for text in kept.by_text)
     rows: list[tuple[Item, float]] = []
     fresh: list[Item] = []
-    unlabelled = 0
     strata: dict[str, str] = {}
     labels: dict[str, Label] = {}
     for item, text in zip(items, text_keys(items), strict=True):
@@ -208,13 +220,13 @@ def reuse(kept: KeptLabels, items: Sequence[Item], person: str | None, more: int
         strata[item.id] = ": ".join(place or (NEW, item.stratum))
         if place is None:
             fresh.append(item)
-        elif not labelled[place]:
-            unlabelled += 1
         elif by_person is not None:
             rows.append((item, labelled[place] / sizes[place]))
             asked = [person] if person else [ADJUDICATED, *by_person]
             if label := next((by_person[name] for name in asked if name in by_person), None):
                 labels[item.id] = label
     drawn = draw(fresh, more, seed) if fresh and more else []
+    known = {strata[id_] for id_ in labels}
     every = sorted([*rows, *drawn], key=lambda row: row[0].id)
+    unlabelled = sum(strata[item.id] not in known for item in items) - len(fresh)
     return Reused(every, strata, labels, len(drawn), len(fresh), unlabelled)

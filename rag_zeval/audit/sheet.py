@@ -200,7 +200,8 @@ class SheetPlan:
     """How a sheet was drawn: its metric, its unit, and the probability and the stratum of each row by id.
 
     kept: whether it is a sheet of kept labels. Their strata come from the file of labels, not from the results (see
-    `kept_labels`). others: for such a sheet, the strata of the items without a row.
+    `kept_labels`). others: for such a sheet, the strata of the items without a row. filled: the labels that such a
+    sheet was written with, by row id.
     """
 
     metric: str
@@ -209,6 +210,7 @@ class SheetPlan:
     strata: dict[str, str]
     kept: bool = False
     others: dict[str, str] = field(default_factory=dict)
+    filled: dict[str, str] = field(default_factory=dict)
 
     def weigh(self, labels: Mapping[str, "Label"]) -> dict[str, "Label"]:
         """Return the labels with the number of items that each stands for: the design weights of the sample.
@@ -233,11 +235,14 @@ class SheetPlan:
         known = {self.strata[id_] for id_ in labels}
         strata = {**self.others, **self.strata} if self.kept else {item.id: item.stratum for item in items}
         count = sum(item.id in strata and strata[item.id] not in known for item in items)
+        if not count:
+            return None
+        where, todo = "are", "label a row of each"
+        if self.kept:
+            where, todo = "have new texts, or are", "`rag-zeval reuse-labels --n` draws rows of new texts to label"
         return (
-            f"{count} of {len(items)} {self.unit}s {'have new texts, or are' if self.kept else 'are'} in a score band "
-            f"and slice without any label. The figures assume that they are like the others: label a row of each"
-            if count
-            else None
+            f"{count} of {len(items)} {self.unit}s {where} in a score band and slice without any label. The figures "
+            f"assume that they are like the others: {todo}"
         )
 
 
@@ -255,16 +260,24 @@ class Label:
 
 
 def plan_of(
-    metric: str, unit: str, drawn: Sequence[tuple[Item, float]], strata: Mapping[str, str] | None = None
+    metric: str,
+    unit: str,
+    drawn: Sequence[tuple[Item, float]],
+    strata: Mapping[str, str] | None = None,
+    labels: Mapping[str, Label] | None = None,
 ) -> SheetPlan:
     """Return the plan of rows that were drawn with these probabilities.
 
-    strata: of all items by id, for a sheet of kept labels. By default, those of the results.
+    strata, labels: for a sheet of kept labels, the strata of all items and the labels to fill in, by id. By default,
+    the strata are those of the results.
     """
     names = strata or {item.id: item.stratum for item, _ in drawn}
     probabilities = {item.id: probability for item, probability in drawn}
     others = {id_: stratum for id_, stratum in names.items() if id_ not in probabilities}
-    return SheetPlan(metric, unit, probabilities, {id_: names[id_] for id_ in probabilities}, bool(strata), others)
+    filled = {id_: label.text for id_, label in (labels or {}).items()} if strata else {}
+    return SheetPlan(
+        metric, unit, probabilities, {id_: names[id_] for id_ in probabilities}, bool(strata), others, filled
+    )
 
 
 def plan_path(sheet: Path) -> Path:
@@ -288,9 +301,9 @@ def write_sheet(
     run is killed before it writes the sheet, the same command writes it.
     Raises InputError if the sheet already exists, because it may hold labels, or if the plan of another sheet exists.
     """
-    of = plan_of(metric, unit, drawn, strata)
+    of = plan_of(metric, unit, drawn, strata, labels)
     draws = {id_: {"stratum": of.strata[id_], "probability": found} for id_, found in of.probabilities.items()}
-    kept = {"kept": True, "others": of.others} if of.kept else {}
+    kept = {"kept": True, "others": of.others, "filled": of.filled} if of.kept else {}
     plan = {"metric": metric, "unit": unit, "seed": seed, "rows": draws, **kept}
     if path.exists():
         raise InputError(f"{path}: already exists and may hold labels; choose another --out")
@@ -317,7 +330,7 @@ def read_plan(sheet: Path) -> SheetPlan:
     plan = read_json(path)
     with locate(path):
         rows = {str: {"probability": (int, float), "stratum": str}}
-        more = {"kept": Maybe(bool), "others": Maybe({str: str})}
+        more = {"kept": Maybe(bool), "others": Maybe({str: str}), "filled": Maybe({str: str})}
         check_fields(plan, {"metric": str, "unit": str, "rows": rows, **more})
         if plan["unit"] not in UNITS:
             raise InputError(f"field 'unit': must be one of {', '.join(UNITS)}")
@@ -326,8 +339,8 @@ def read_plan(sheet: Path) -> SheetPlan:
             if not RAREST <= probability <= 1:
                 raise InputError(f"row '{id_}': field 'probability': must be from {RAREST:g} to 1")
     strata = {id_: row["stratum"] for id_, row in plan["rows"].items()}
-    kept, others = plan.get("kept", False), plan.get("others", {})
-    return SheetPlan(plan["metric"], plan["unit"], probabilities, strata, kept, others)
+    kept, others, filled = plan.get("kept", False), plan.get("others", {}), plan.get("filled", {})
+    return SheetPlan(plan["metric"], plan["unit"], probabilities, strata, kept, others, filled)
 
 
 def check_drawn_from(sheet: Path, plan: SheetPlan, results: Path | str, items: Sequence[Item]) -> None:
@@ -344,15 +357,17 @@ def check_drawn_from(sheet: Path, plan: SheetPlan, results: Path | str, items: S
 def read_labels(path: Path, plan: SheetPlan) -> dict[str, Label]:
     """Read the labels of a sheet, by row id, with the number of items that each stands for.
 
-    Rows without a label are left out. Only id, label and note are read, so a program may have changed the other texts.
-    Raises InputError naming file, line and field for an invalid label, an id that is not in the plan, and a duplicate
-    id.
+    Rows without a label are left out. So are rows that somebody cleared, which a program writes as empty cells. Only
+    id, label and note are read, so a program may have changed the other texts. Raises InputError naming file, line and
+    field for an invalid label, an id that is not in the plan, and a duplicate id.
     """
     labels: dict[str, Label] = {}
     seen = set()
     for line, row in sheet_rows(path):
         with locate(f"{path}:{line}"):
             check_fields(row, {"id": str, "label": str})
+            if not any(row.values()):
+                continue
             id_, text = row["id"], row["label"]
             if id_ not in plan.probabilities:
                 raise InputError(f"unknown id '{one_line(id_)}': this row was not drawn")

@@ -38,6 +38,7 @@ from rag_zeval.models.responses.bounded_http import (
     open_http,
     read_json,
 )
+from rag_zeval.results import check_no_result
 from rag_zeval.rows import RowWriter
 from rag_zeval.secrets import hide_header, scrub, without_keys
 from rag_zeval.text import one_line
@@ -82,6 +83,7 @@ def read_questions(path: str | Path) -> list[Row]:
     repeated: Counter[str] = Counter()
     for number, row in iter_jsonl(path, {"question": str}):
         with locate(f"{path}:{number}"):
+            check_no_result(row)
             check_fields(row, TEXTS)
             if is_nothing(row["question"]):
                 raise InputError("field 'question' is empty: fill it in, or remove the row")

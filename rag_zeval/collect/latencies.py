@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rag_zeval.cases.case import NO_SLICE
+from rag_zeval.cases.case import ALL, slice_name
 from rag_zeval.files import Row
 from rag_zeval.terminal_tables import print_framed
 
@@ -17,9 +17,9 @@ def print_latencies(rows: Sequence[Row]) -> None:
     """Print for each slice how many questions were answered, and the median and 95th percentile of the latency."""
     slices: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
-        slices[NO_SLICE if row.get("slice_tag") is None else row["slice_tag"]].append(row)
+        slices[slice_name(row.get("slice_tag"))].append(row)
     lines = []
-    for name, members in [("all", rows), *slices.items()]:
+    for name, members in [(ALL, rows), *slices.items()]:
         seconds = [row["latency_s"] for row in members if row["latency_s"] is not None]
         counts = str(len(seconds)), str(len(members) - len(seconds))
         lines.append((name, *counts, _quantile(seconds, 0.5), _quantile(seconds, 0.95)))

@@ -54,7 +54,7 @@ def compare(
     """
     from rag_zeval.audit.corrected_comparison import correct, read_sheet
     from rag_zeval.decisions.comparison import compare_pairwise, compare_sides
-    from rag_zeval.decisions.sides import files_of, read_sides, shared_metrics
+    from rag_zeval.decisions.sides import check_different, files_of, read_sides, shared_metrics
     from rag_zeval.decisions.wording import edits, print_comparison, print_line, print_pairwise, print_sides
     from rag_zeval.files import write_json
     from rag_zeval.golden.release_measures import with_measures
@@ -62,8 +62,8 @@ def compare(
 
     if len(sides) < 2:
         raise InputError("compare needs two or more result files, got one")
-    if len(set(sides)) < len(sides) > 2:
-        raise InputError("compare: the same result file is given twice; remove one")
+    if len(sides) > 2:
+        check_different("compare", sides)
     if html is not None and len(sides) > 2:
         raise InputError(f"--html compares two files, got {len(sides)}: name two, or leave out --html")
     if labels and len(sides) > 2:
@@ -82,7 +82,7 @@ def compare(
     if out is not None:
         write_json(out, {"sides": sides, "metrics": [dataclasses.asdict(one) for one in found]})
     if len(read) > 2:
-        if said := edits(first.edited):
+        if said := edits(first.edited, "the files"):
             print_line(said)
         for pairwise in found:
             print_pairwise(pairwise)
@@ -171,7 +171,7 @@ def gate(
         write_junit,
         write_summary,
     )
-    from rag_zeval.decisions.sides import files_of, read_side, read_sides, shared_metrics
+    from rag_zeval.decisions.sides import are_different, files_of, read_side, read_sides, shared_metrics
     from rag_zeval.decisions.wording import print_sides
     from rag_zeval.golden.release_measures import with_measures
 
@@ -187,7 +187,7 @@ def gate(
         metrics = shared_metrics(sides, metric or list(sides[0].judged))
         comparisons = [compare_sides(sides[0], sides[1], name) for name in metrics]
         checks = decide(correct(comparisons, sides, sheets), limits)
-    if a == b:
+    if not are_different(names):
         checks.append(GateCheck("every metric", "files", "warning", "A and B are the same file: nothing can be worse"))
     asked = list(dict.fromkeys(bar.metric for bar in bars))
     new = with_measures(read_side(names[-1]), asked)  # a bar is about all cases, also those edited since A

@@ -34,7 +34,7 @@ def keep_labels(
     plan = read_plan(sheet)
     items = read_items(results, plan.unit, plan.metric).items
     check_drawn_from(sheet, plan, results, items)
-    found = keep(labels, items, plan.unit, read_labels(sheet, plan), person)
+    found = keep(labels, items, plan.unit, read_labels(sheet, plan), person, plan.filled)
     print(f"{labels}: {len(found.kept.labels)} labels; {found.new} new, {found.replaced} changed")
     if found.outside:
         print(f"not kept: {found.outside} rows whose texts belong to an earlier sheet, in which nobody labelled them")

@@ -1,6 +1,7 @@
 """Compares systems on the same questions: two of them overall and by slice, or every pair of several systems.
 
-A missing score is left out of every mean. A case without a score on one side is not compared, but counted.
+A missing score is left out of every mean. A case without a score on one side is not compared, but counted. A question
+for which no side has a ground truth is no case of a metric that needs one (`with_truth`).
 """
 
 import itertools
@@ -13,12 +14,14 @@ from rag_zeval.cases.case import ALL, slice_name
 from rag_zeval.decisions.amounts import AMOUNTS, PERCENTILES, less_is_better
 from rag_zeval.decisions.sides import Side
 from rag_zeval.errors import InputError
+from rag_zeval.judge.needs import NOUNS
 from rag_zeval.results import Judged
 from rag_zeval.statistics.bootstrap import DRAWS, BootstrapEstimate, are_outcomes, mean_estimates, share_interval
 from rag_zeval.statistics.discriminative_power import discriminative_power, holm, randomisation_p
 from rag_zeval.statistics.paired_change import percentile_estimates, percentile_p, standing_out_p
 from rag_zeval.statistics.weighted_correlations import Floats
 
+NO_TRUTH = f"failed: no {NOUNS['truth']}"  # the status of an answer that cannot be scored for this reason alone
 RESAMPLES_PER_TEST = 400  # the smallest possible p is then 1/20 of what Holm's first step requires
 
 
@@ -84,7 +87,8 @@ class Comparison:
     better: the cases whose scores changed, largest change first.
     corrected: all cases and the slices again, by the scores that people would have given. Empty without human labels
     (`rag_zeval.audit.corrected_comparison`). unlabelled: lines on what no label stands for. edited: cases that are left
-    out because their texts differ between A and B (see `Side`).
+    out because their texts differ between A and B (see `Side`). without_truth: number of questions that are no cases of
+    the metric (see `with_truth`).
     """
 
     metric: str
@@ -104,6 +108,7 @@ class Comparison:
     unlabelled: tuple[str, ...] = ()
     slice_coverage: Mapping[str, Coverage] = field(default_factory=dict)
     edited: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    without_truth: int = 0
 
 
 def compare_sides(first: Side, second: Side, metric: str, draws: int = DRAWS, seed: int = 0) -> Comparison:
@@ -115,8 +120,8 @@ def compare_sides(first: Side, second: Side, metric: str, draws: int = DRAWS, se
         comparison = compare_sides(read_side("old.jsonl"), read_side("new.jsonl"), "rag_zeval")
         comparison.overall.change  # B - A: BootstrapEstimate(value=-0.081, low=-0.112, high=-0.05)
     """
-    ours, theirs = first.judged[metric], second.judged[metric]
-    cases, scores = _scores([first, second], metric)
+    (ours, theirs), without_truth = with_truth([first.judged[metric], second.judged[metric]])
+    cases, scores = _scores([ours, theirs])
     tags = np.array([slice_name(_tag(ours, case) or _tag(theirs, case)) for case in cases], dtype=object)
     scored = ~np.isnan(scores)
     paired = scored[:, 0] & scored[:, 1]
@@ -159,15 +164,27 @@ def compare_sides(first: Side, second: Side, metric: str, draws: int = DRAWS, se
         better=tuple([one for one in changed if (one.change < 0) == low]),
         slice_coverage={tag: Coverage(int(scored[tags == tag, 1].sum()), int((tags == tag).sum())) for tag in slices},
         edited=second.edited,
+        without_truth=without_truth,
     )
 
 
-def _scores(sides: Sequence[Side], metric: str) -> tuple[list[str], Floats]:
+def with_truth(judged: Sequence[Mapping[str, Judged]]) -> tuple[list[Mapping[str, Judged]], int]:
+    """Return each side's judged answers by a metric without the questions that it cannot score, and their number.
+
+    These are the questions whose status says that there is no ground truth, if no side has one: the documents do not
+    answer them, so a missing score says nothing about the system.
+    """
+    every = [(case, one) for of_side in judged for case, one in of_side.items()]
+    left_out = {case for case, one in every if one.status == NO_TRUTH}
+    left_out -= {case for case, one in every if one.score is not None or "truth" in one.golden}
+    return [{case: one for case, one in of_side.items() if case not in left_out} for of_side in judged], len(left_out)
+
+
+def _scores(judged: Sequence[Mapping[str, Judged]]) -> tuple[list[str], Floats]:
     """Return the cases that any side has, and their scores (cases, sides). A missing score is NaN."""
-    judged = [side.judged[metric] for side in sides]
     cases = list(dict.fromkeys(case for of_side in judged for case in of_side))
     rows = [[of_side[case].score if case in of_side else None for of_side in judged] for case in cases]
-    return cases, np.array(rows, dtype=float).reshape(len(cases), len(sides))  # None becomes NaN
+    return cases, np.array(rows, dtype=float).reshape(len(cases), len(judged))  # None becomes NaN
 
 
 def _judge(judged: Mapping[str, Judged]) -> str | None:
@@ -217,12 +234,16 @@ def _bounds(scores: Floats) -> tuple[float, float] | None:
 
 @dataclass(frozen=True)
 class SystemMean:
-    """A system's mean over its `scored` cases; None if there are none. cases: number of cases that any file has."""
+    """A system's mean over its `scored` cases; None if there are none.
+
+    cases: number of cases that any file has. judge: judge and prompt; None if the file does not say.
+    """
 
     name: str
     scored: int
     cases: int
     mean: BootstrapEstimate | None
+    judge: str | None
 
 
 @dataclass(frozen=True)
@@ -242,12 +263,17 @@ class SystemPair:
 
 @dataclass(frozen=True)
 class Pairwise:
-    """All systems and their pairs by one metric. power: share of pairs told apart (see `discriminative_power`)."""
+    """All systems and their pairs by one metric.
+
+    power: share of pairs told apart (see `discriminative_power`). without_truth: as in `Comparison`.
+    """
 
     metric: str
+    lower_is_better: bool
     systems: tuple[SystemMean, ...]
     pairs: tuple[SystemPair, ...]
     power: float
+    without_truth: int
 
 
 def compare_pairwise(sides: Sequence[Side], metric: str) -> Pairwise:
@@ -257,17 +283,18 @@ def compare_pairwise(sides: Sequence[Side], metric: str) -> Pairwise:
     """
     if metric in PERCENTILES:
         raise InputError(f"{metric} compares two files, got {len(sides)}: name two")
-    cases, scores = _scores(sides, metric)
+    judged, without_truth = with_truth([side.judged[metric] for side in sides])
+    cases, scores = _scores(judged)
     values = {side.name: scores[:, at] for at, side in enumerate(sides)}
     power, tested = discriminative_power({name: one.tolist() for name, one in values.items()})
     systems, pairs = [], []
-    for name, one in values.items():
+    for side, one in zip(sides, values.values(), strict=True):
         there = one[~np.isnan(one)]
         mean = estimate(there, metric) if len(there) else None
-        systems.append(SystemMean(name, len(there), len(cases), mean))
+        systems.append(SystemMean(side.name, len(there), len(cases), mean, _judge(side.judged[metric])))
     for (first, second), pair in zip(itertools.combinations(values, 2), tested, strict=True):
         change = values[second] - values[first]
         change = change[~np.isnan(change)]
         apart = mean_estimates(change[:, None], DRAWS, seed=0)[0] if len(change) else None
         pairs.append(SystemPair(first, second, pair.questions, apart, pair.p))
-    return Pairwise(metric, tuple(systems), tuple(pairs), power)
+    return Pairwise(metric, less_is_better(metric), tuple(systems), tuple(pairs), power, without_truth)

@@ -8,13 +8,15 @@ answers of three runs or more. We add the spread and the agreement of ranks, and
 import itertools
 import random
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from rag_zeval.decisions.sides import file_and_system, read_sides, shared_metrics
+from rag_zeval.decisions.sides import check_different, file_and_system, read_sides, shared_metrics
+from rag_zeval.decisions.wording import edits
 from rag_zeval.errors import InputError
 from rag_zeval.judge.example import Example
 from rag_zeval.results import Judged, read_judged
@@ -70,8 +72,10 @@ def steadiness(specs: Sequence[str], widest: int) -> Iterator[Steadiness]:
     """Yield the steadiness of each system: first of its answers, then by each metric.
 
     specs: one `FILE` with repeated questions, or several `FILE` or `FILE#SYSTEM` that are runs of one system. widest:
-    number of questions to name. Raises InputError as `read_sides` does, and if no question was answered twice.
+    number of questions to name. Prints a note that names edited questions, which are left out. Raises InputError as
+    `read_sides` and `check_different` do, and if no question was answered twice.
     """
+    check_different("consistency", specs)
     systems = _systems(specs)
     if not any(len(runs) > 1 for metrics in systems.values() for found in metrics.values() for runs in found.values()):
         raise InputError(
@@ -130,6 +134,8 @@ def _systems(specs: Sequence[str]) -> Mapping[str, Mapping[str, Runs]]:
             for name, metrics in judged.items()
         }
     sides = read_sides(specs)
+    if said := edits(sides[0].edited, "the files"):
+        print(f"note: {said}", file=sys.stderr)
     metrics = shared_metrics(sides)
     name = ALL_FILES if len(specs) > 1 else system
     return {name: {metric: _by_question([side.judged[metric] for side in sides]) for metric in metrics}}

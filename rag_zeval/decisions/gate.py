@@ -9,8 +9,9 @@ For each metric there is one check of all cases, one of each slice, and one of B
   nothing fails with probability ALPHA at most.
 - *unclear*: B got worse by more than the limit, but this could be noise. For a mean, the reason says how many cases
   would tell.
-- *failed*, for coverage: the share of cases with a score is too low. It counts the cases that either file has. In a
-  slice, a share that is too low is *unclear* if it could be chance: see `_slice_coverage`.
+- *failed*, for coverage: the share of cases with a score is too low. It counts the cases that either file has,
+  without questions that have no ground truth (`with_truth`). In a slice, a share that is too low is *unclear* if it
+  could be chance: see `_slice_coverage`.
 - If no case has a score on both sides, the check of all cases has *failed*, and that of a slice is a *warning*.
 
 A bar sets a limit for a value of B alone. The check has *failed* if B does not reach the bar. It is a *warning* if B's
@@ -32,9 +33,20 @@ from typing import Literal, get_args
 
 from rag_zeval.cases.case import ALL
 from rag_zeval.decisions.amounts import AMOUNTS
-from rag_zeval.decisions.comparison import Comparison, Coverage, Difference, estimate
+from rag_zeval.decisions.comparison import Comparison, Coverage, Difference, estimate, with_truth
 from rag_zeval.decisions.sides import Side
-from rag_zeval.decisions.wording import ALPHA, DASH, counted, coverage, edits, other_judge, print_line, shown, shown_p
+from rag_zeval.decisions.wording import (
+    ALPHA,
+    DASH,
+    counted,
+    coverage,
+    edits,
+    other_judge,
+    print_line,
+    shown,
+    shown_p,
+    truthless,
+)
 from rag_zeval.errors import InputError
 from rag_zeval.files import write_text
 from rag_zeval.statistics.bootstrap import BootstrapEstimate, low_share_p
@@ -173,7 +185,7 @@ def decide(comparisons: Sequence[Comparison], limits: Limits) -> list[GateCheck]
     if said := edits(comparisons[0].edited):
         checks.append(GateCheck("every metric", "question set", "warning", said))
     for one in comparisons:
-        checks.append(_coverage(one.metric, one.second, limits))
+        checks.append(_coverage(one.metric, one.second, one.without_truth, limits))
         if one.first.share < limits.min_coverage - ROUNDING:
             said = f"{coverage('A', one.first)}: B is compared with only these"
             checks.append(GateCheck(one.metric, "coverage of A", "warning", said))
@@ -200,10 +212,10 @@ def bar_checks(
     """
     checks = []
     for bar in bars:
-        judged = side.judged[bar.metric].values()
-        scores = [one.score for one in judged if one.score is not None]
+        [judged], without_truth = with_truth([side.judged[bar.metric]])
+        scores = [one.score for one in judged.values() if one.score is not None]
         if alone:
-            checks.append(_coverage(bar.metric, Coverage(len(scores), len(judged)), limits))
+            checks.append(_coverage(bar.metric, Coverage(len(scores), len(judged)), without_truth, limits))
         name = f"{'at least' if bar.least else 'at most'} {bar.value:g}"
         if not scores:
             checks.append(GateCheck(bar.metric, name, "failed", "no case has a score"))
@@ -243,9 +255,12 @@ def in_order(checks: Sequence[GateCheck]) -> list[GateCheck]:
     return sorted(checks, key=lambda one: (ranks[one.outcome], -one.fall if one.outcome != "passed" else 0.0))
 
 
-def _coverage(metric: str, of: Coverage, limits: Limits) -> GateCheck:
+def _coverage(metric: str, of: Coverage, without_truth: int, limits: Limits) -> GateCheck:
     outcome: Outcome = "failed" if of.share < limits.min_coverage - ROUNDING else "passed"
-    return GateCheck(metric, COVERAGE, outcome, f"{coverage('B', of)}, must be {limits.min_coverage:.1%}")
+    said = f"{coverage('B', of)}, must be {limits.min_coverage:.1%}"
+    if without_truth:
+        said += f"; left out: {truthless(without_truth)}"
+    return GateCheck(metric, COVERAGE, outcome, said)
 
 
 def _slice_coverage(comparison: Comparison, limits: Limits) -> list[GateCheck]:
@@ -337,7 +352,7 @@ def _drop(
         outcome, reason = "unclear", f"worse by more than {limit:.3g}, which could be noise: {seen}, p {shown_p(p)}"
         if difference.sd is not None:
             needed = cases_needed(difference.sd, worse, ALPHA / tests)
-            reason += f"; about {needed} cases would tell a drop of {worse:.3f} from noise"
+            reason += f"; about {needed} cases would tell a change of {worse:.3f} from noise"
     return GateCheck(comparison.metric, name, outcome, reason, difference, p, worse / (before or 1.0))
 
 

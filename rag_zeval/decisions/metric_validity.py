@@ -39,8 +39,9 @@ WEIGHTS = (0.0, 0.25, 0.5, EXACT_MATCH_WEIGHT, 1.0)  # of the exact match in `cc
 MOST = 1_000  # most answers in a correlation: the time grows with the square of their number
 RESAMPLES = DRAWS // 5
 ROUNDING = 1e-9  # scores closer than this are the same
-Key = tuple[str, str, str]  # case, system and answer
+Key = tuple[str, str, str]  # case and question, system, and answer
 Scores = Mapping[Key, float | None]
+Texts = dict[tuple[str, str, str | None], tuple[object, ...]]  # of an answer, by metric, case and judge
 OF_CORRECTNESS: FieldTypes = {"exact_match": bool, "judged": (int, float)}  # parts of an answer in `ccrs_ac`
 
 
@@ -65,7 +66,8 @@ class ScoreColumns:
     """The scores of each metric.
 
     If two files have different scores or judges of a metric for the same answer, the metric has one column for each
-    file. judges: for each such metric, the names of its columns.
+    file. judges: for each such metric, the names of its columns. If files hold several versions of a system, each
+    version counts as a system of its own (see `_versions`).
     """
 
     scores: Mapping[str, Scores]
@@ -78,10 +80,13 @@ def read_columns(paths: Sequence[Path], weight: float | None = None) -> ScoreCol
     weight: the weight of the exact match with which to compute `ccrs_ac` again. None leaves its scores as they are.
     Raises InputError for a file that is no result file.
     """
+    files = {str(path): read_judged(path) if weight is None else _weighed(path, weight) for path in paths}
+    systems = _versions(files)
     by_metric: dict[str, dict[str, dict[Key, Judged]]] = defaultdict(dict)
-    for path in paths:
-        for one in read_judged(path) if weight is None else _weighed(path, weight):
-            by_metric[one.metric].setdefault(str(path), {})[one.case, one.system, one.answer] = one
+    for file, of_file in files.items():
+        for one in of_file:
+            key = f"{one.case}: {one.question}", systems[file, one.system], one.answer
+            by_metric[one.metric].setdefault(file, {})[key] = one
     columns: dict[str, Scores] = {}
     judges: dict[str, list[str]] = {}
     for metric, by_file in by_metric.items():
@@ -98,6 +103,32 @@ def read_columns(paths: Sequence[Path], weight: float | None = None) -> ScoreCol
         if apart:
             judges[metric] = list(parts)
     return ScoreColumns(columns, judges)
+
+
+def _versions(files: Mapping[str, Sequence[Judged]]) -> Mapping[tuple[str, str], str]:
+    """Return the name of each file's systems.
+
+    Two files may hold different versions of a system under one name: the same judge then judged other answers to a
+    case, or by other texts. The name of a version is the system's, with that of the first file that holds it.
+    """
+    versions: dict[str, dict[str, Texts]] = defaultdict(dict)  # by system and first file
+    first: dict[tuple[str, str], str] = {}
+    for file, judged in files.items():
+        texts: dict[str, Texts] = defaultdict(dict)
+        for one in judged:
+            texts[one.system][one.metric, one.case, one.judge] = (one.question, one.answer, *one.sources)
+        for system, mine in texts.items():
+            alike = {
+                name: len({*theirs.values()} & {*mine.values()})
+                for name, theirs in versions[system].items()
+                if all(theirs[key] == mine[key] for key in theirs.keys() & mine.keys())
+            }
+            first[file, system] = name = max(alike, key=lambda name: alike[name], default=file)
+            versions[system].setdefault(name, {}).update(mine)
+    return {
+        (file, system): f"{system} ({name})" if len(versions[system]) > 1 else system
+        for (file, system), name in first.items()
+    }
 
 
 def _weighed(path: Path, weight: float) -> list[Judged]:

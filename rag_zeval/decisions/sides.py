@@ -56,6 +56,18 @@ class Side:
         return replace(self, judged=judged)
 
 
+def are_different(specs: Sequence[str]) -> bool:
+    """Whether no two specs name the same file and system, however its path is written."""
+    named = [file_and_system(spec) for spec in specs]
+    return len({(os.path.realpath(path), system) for path, system in named}) == len(named)
+
+
+def check_different(command: str, specs: Sequence[str]) -> None:
+    """Raise InputError, naming the command, unless `are_different`."""
+    if not are_different(specs):
+        raise InputError(f"{command}: the same result file is given twice; remove one")
+
+
 def read_sides(specs: Sequence[str]) -> list[Side]:
     """Read the sides that each `FILE` or `FILE#SYSTEM` names, and pair their cases.
 

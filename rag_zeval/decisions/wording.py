@@ -15,6 +15,7 @@ from rag_zeval.text import one_line, visible
 
 DASH = "–"
 MOST_EDITS = 10  # most edited cases that are named
+LOWER = "lower is better"
 ALPHA = 0.05  # a change with a larger p may be chance
 COLUMNS = ("slice", "n", "A", "B", "B - A", "p", "p (Holm)")
 CORRECTED = ("corrected", "labels", *COLUMNS[2:])
@@ -47,39 +48,54 @@ def coverage(name: str, of: Coverage) -> str:
     return f"{name}: {of.scored} of {of.cases} cases have a score ({of.share:.1%})"
 
 
+def truthless(n: int) -> str:
+    return f"{counted(n, 'question')} without ground truth"
+
+
 def counted(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def other_judge(comparison: Comparison) -> str | None:
     """Return a warning if A and B have different judges, else None."""
-    if comparison.judges[0] == comparison.judges[1]:
+    return _other_judge("AB", comparison.judges)
+
+
+def _other_judge(names: Iterable[str], judges: Sequence[str | None]) -> str | None:
+    if len(set(judges)) == 1:
         return None
-    ours, theirs = (one_line(judge) if judge else "?" for judge in comparison.judges)
-    return f"A was judged by {ours}, B by {theirs}, so the change could come from the judge"
+    judged: dict[str | None, list[str]] = {}
+    for name, judge in zip(names, judges, strict=True):
+        judged.setdefault(judge, []).append(name)
+    (first, by), *others = [(" and ".join(of), one_line(judge) if judge else "?") for judge, of in judged.items()]
+    verb = "was" if judges.count(judges[0]) == 1 else "were"
+    told = ", ".join([f"{first} {verb} judged by {by}", *(f"{of} by {judge}" for of, judge in others)])
+    return f"{told}, so the change could come from the judge"
 
 
-def edits(edited: Mapping[str, Sequence[str]]) -> str | None:
+def edits(edited: Mapping[str, Sequence[str]], between: str = "A and B") -> str | None:
     """Return a note that names the edited cases, MOST_EDITS at most; None if there are none."""
     if not edited:
         return None
     told = [f"{one_line(case)} ({', '.join(fields)})" for case, fields in islice(edited.items(), MOST_EDITS)]
     more = f" and {len(edited) - len(told)} more" if len(edited) > len(told) else ""
     cases = counted(len(edited), "case")
-    return f"not compared: {cases} whose texts were edited between A and B: {', '.join(told)}{more}"
+    return f"not compared: {cases} whose texts were edited between {between}: {', '.join(told)}{more}"
 
 
 def notes(comparison: Comparison) -> list[str]:
     """Return notes on a comparison, a line each: coverage, cases that are left out, and what these could hide."""
     lines = [coverage("A", comparison.first) + "; " + coverage("B", comparison.second)]
     if comparison.lower_is_better:
-        lines.append("lower is better")
+        lines.append(LOWER)
     if said := other_judge(comparison):
         lines.append(said)
     if comparison.only_first or comparison.only_second:
         lines.append(f"not compared: cases only in A: {comparison.only_first}, only in B: {comparison.only_second}")
     if said := edits(comparison.edited):
         lines.append(said)
+    if comparison.without_truth:
+        lines.append(f"not compared: {truthless(comparison.without_truth)}")
     if comparison.lost:
         lines.append(f"not compared: {counted(comparison.lost, 'case')} without a score in A, in B or in both")
     if comparison.bounds:
@@ -120,7 +136,12 @@ def print_comparison(comparison: Comparison, most: int) -> None:
     most_changed = {"worse": comparison.worse[:of_worse], "better": comparison.better[:of_better]}
     for title, changed in most_changed.items():
         if changed:
-            print_line(f"{metric}: got {title} most (+ supported, - not supported)")
+            signs = (
+                " (+ supported, - not supported)"
+                if any(one.first.claims or one.second.claims for one in changed)
+                else ""
+            )
+            print_line(f"{metric}: got {title} most{signs}")
         for one in changed:
             _print_changed(one)
     if left := worse - of_worse + better - of_better:
@@ -144,6 +165,12 @@ def _claims(judged: Judged) -> list[str]:
 
 def print_pairwise(pairwise: Pairwise) -> None:
     print_line(f"\n{one_line(pairwise.metric)}")
+    if pairwise.lower_is_better:
+        print_line(f"  {LOWER}")
+    if pairwise.without_truth:
+        print_line(f"  not compared: {truthless(pairwise.without_truth)}")
+    if said := _other_judge((one_line(one.name) for one in pairwise.systems), [one.judge for one in pairwise.systems]):
+        print_line(f"  {said}")
     systems = [(one.name, f"{one.scored} of {one.cases}", shown(one.mean)) for one in pairwise.systems]
     print_framed(("system", "scored", "mean"), systems)
     pairs = [

@@ -12,7 +12,7 @@ from itertools import pairwise
 from rag_zeval.cases.case import ALL
 from rag_zeval.decisions.amounts import AMOUNTS, less_is_better
 from rag_zeval.decisions.comparison import compare_sides, estimate
-from rag_zeval.decisions.sides import Side, file_and_system, paired, read_side
+from rag_zeval.decisions.sides import Side, check_different, file_and_system, paired, read_side
 from rag_zeval.decisions.wording import print_line, significant
 from rag_zeval.errors import InputError
 from rag_zeval.golden.golden_rows import by_slice
@@ -100,8 +100,7 @@ def build_dashboard(specs: Sequence[str], metrics: Sequence[str] = ()) -> Dashbo
     metrics: the metrics and measures to show; by default those of COLUMNS that any file has. Raises InputError for a
     file that cannot be read or is given twice, for a metric that no file has, and if there is nothing to show.
     """
-    if len(set(specs)) < len(specs):
-        raise InputError("dashboard: the same result file is given twice; remove one")
+    check_different("dashboard", specs)
     sides, versions = [read_side(spec) for spec in specs], _versions(specs)
     names = [name for side in sides for name in side.judged]
     columns = [Column(name, name) for name in dict.fromkeys(metrics)] or [

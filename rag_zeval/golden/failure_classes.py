@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rag_zeval.cases.case import Case
+from rag_zeval.cases.case import Case, edited
 from rag_zeval.errors import InputError
 from rag_zeval.golden.golden_rows import by_slice
 from rag_zeval.golden.kinds import CORRECTNESS, FAITHFULNESS, metric_of
@@ -98,8 +98,9 @@ def classify(judged: Sequence[Judged], cases: Sequence[Case], metrics: Metrics, 
 
     cases: with `context_ids` and `gold_chunk_ids`. k: how many retrieved contexts were in the prompt; None means all. A
     wrong answer is IN_PROMPT if a gold chunk was among them. The class of a right answer does not depend on its gold
-    chunks. A class is NOT_KNOWN if a score that it needs is missing. That of a wrong answer is also NOT_KNOWN if chunk
-    ids are missing, or if `cases` does not have the judged answer. Raises InputError if no case was judged.
+    chunks. A class is NOT_KNOWN if a score that it needs is missing, or if question or ground truth were edited since
+    the answer was judged. That of a wrong answer is also NOT_KNOWN if chunk ids are missing, or if `cases` does not
+    have the judged answer. Raises InputError if no case was judged.
     """
     of_case: dict[str, list[Case]] = {}
     for case in cases:
@@ -129,7 +130,10 @@ def _classified(by_metric: Mapping[str, Judged], cases: Sequence[Case], metrics:
     case = next((case for case in own_first if one.answer in case.answers.values()), None)
     rank = _gold_rank(case) if case else None
     name, why = NOT_KNOWN, ""
-    if correct is None or correct.score is None:
+    edits = [field for field in edited(one.golden, case.golden) if field != "gold_chunk_ids"] if case else []
+    if edits:
+        why = f"the file has a different {' and '.join(edits)} than the one that was judged"
+    elif correct is None or correct.score is None:
         why = f"{metrics.correct}: {correct.status if correct else 'no row'}"
     elif correct.score >= metrics.threshold:
         if supported is None or supported.score is None:

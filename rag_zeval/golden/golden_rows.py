@@ -7,7 +7,8 @@ from typing import TypeVar
 from rag_zeval.cases.case import ALL, NO_SLICE, slice_name
 from rag_zeval.cases.cells import is_nothing
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, check_fields, json_lines, readable
+from rag_zeval.files import Row, check_fields, json_lines, locate, readable
+from rag_zeval.results import check_no_result
 
 T = TypeVar("T")
 
@@ -15,17 +16,22 @@ T = TypeVar("T")
 def read_lines(path: str | Path, read: Callable[[Row], T]) -> tuple[dict[int, T], dict[int, str]]:
     """Apply `read` to each row of a JSONL file. Returns the results and the errors, both by line number from 1.
 
-    A row with an error has no result. Blank lines are skipped. Raises InputError if the file cannot be read or has no
-    rows.
+    A row with an error has no result. Blank lines are skipped. Raises InputError if the file cannot be read, has no
+    rows or is a result file.
     """
     good: dict[int, T] = {}
     bad: dict[int, str] = {}
     with readable(path), open(path, "rb") as lines:
-        for number, found in json_lines(lines, read):
-            if isinstance(found, InputError):
-                bad[number] = str(found)
-            else:
-                good[number] = found
+        for number, row in json_lines(lines, dict):
+            if isinstance(row, InputError):
+                bad[number] = str(row)
+                continue
+            with locate(f"{path}:{number}"):
+                check_no_result(row)
+            try:
+                good[number] = read(row)
+            except InputError as error:
+                bad[number] = str(error)
     if not good and not bad:
         raise InputError(f"{path}: no rows")
     return good, bad

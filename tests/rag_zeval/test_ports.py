@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
+from rag_zeval.errors import InputError
 from rag_zeval.ports import listen, send
 
 OWN_NAME = socket.gethostname()
@@ -33,6 +34,12 @@ def status(port: int, method: str, *headers: tuple[str, str]) -> int:
         connection.putheader(name, value.replace(PORT, str(port)))
     connection.endheaders()
     return connection.getresponse().status
+
+
+@pytest.mark.parametrize("host", ["no host", "192.0.2.1"])  # no name, and nobody's address
+def test_a_host_that_is_not_this_machine_is_named(host: str) -> None:
+    with pytest.raises(InputError, match=f"port 0 of {host}: .*; choose another with --host"):
+        listen(host, 0)
 
 
 @pytest.fixture(scope="module")

@@ -208,7 +208,7 @@ def test_a_score_stands_once(tmp_path: Path, id_: str) -> None:
 def test_a_file_without_rows_or_fields_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no rows"):
         read_judged(write(tmp_path / "r.jsonl", []))
-    with pytest.raises(InputError, match=":1: field 'case' is missing"):
+    with pytest.raises(InputError, match=":1: field 'case' is missing: name a result file"):
         read_judged(write(tmp_path / "r.jsonl", [{"id": "x"}]))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rag_zeval.csv_files import sheet_rows, sheet_text
-from rag_zeval.files import json_line
+from rag_zeval.files import json_line, read_jsonl
 
 LONG = 30  # words
 COST = {"cached": 0, "prompt_tokens": 9, "completion_tokens": 9, "paid_tokens": [1_000, 200], "seconds": 2.5}
@@ -72,6 +72,21 @@ def test_it_says_where_the_judge_errs_how_steady_it_is_and_what_it_costs(card: A
     assert cells(text, "seconds for each row that was not cached") == ["2.50"]
     assert r"\<b\>\|x: 160 of 160 answers have a score" in text and r"judged by m: a\|b" in text
     assert r"| slice: \#&#8203;1 |" in text
+
+
+def test_most_answers_may_be_the_longest(card: Any, run: Any, tmp_path: Path) -> None:
+    card(12, 1)
+    rows = read_jsonl(tmp_path / "r.jsonl")
+    rows = [{**row, "answers": ["word " * (3 + min(int(row["case"]), 5))]} for row in rows]
+    (tmp_path / "r.jsonl").write_bytes(b"".join(map(json_line, rows)))
+    (tmp_path / "sheet.csv").unlink()
+    (tmp_path / "sheet.csv.json").unlink()
+    assert run("sample", "r.jsonl", "--n", 24).returncode == 0
+    labelled = [{**row, "label": "yes"} for _, row in sheet_rows(tmp_path / "sheet.csv")]
+    (tmp_path / "sheet.csv").write_text(sheet_text(list(labelled[0]), [list(row.values()) for row in labelled]))
+    assert run("judge-card", "sheet.csv", "r.jsonl").returncode == 0
+    text = (tmp_path / "judge-card.md").read_text()
+    assert cells(text, "answers of at most 7 words")[-1] == "10" and cells(text, "longer answers")[-1] == "14"
 
 
 def test_what_is_not_known_is_said_and_is_no_zero(card: Any, run: Any, fill: Any, tmp_path: Path) -> None:

@@ -106,6 +106,19 @@ def test_new_texts_are_counted_and_drawn_apart(tmp_path: Path) -> None:
     assert (added.new, added.outside, len(added.kept.draws)) == (1, 0, 2)
 
 
+def test_a_stratum_whose_labelled_texts_are_gone_has_no_label(tmp_path: Path) -> None:
+    path, old = tmp_path / "labels.jsonl", items(40)
+    drawn = draw(old, 12, 0)
+    keep(path, old, "answer", labelled(drawn), "ann")
+    gone = {item.id for item, _ in drawn if item.slice == "s0"}
+    run = [replace(item, answer="new") if item.id in gone else item for item in old]
+    found = reuse(read_kept(path), run, None, 0, 0)
+    plan = plan_of("m", "answer", found.rows, found.strata)
+    left = sum(item.slice == "s0" for item in run) - len(gone)
+    assert (found.unlabelled, found.of) == (left, len(gone)) and left > 0
+    assert str(plan.without_label(run, found.labels)).startswith(f"{left + len(gone)} of 40 answers have new texts")
+
+
 def test_more_rows_of_the_same_draw_are_kept_and_equal_texts_are_several(tmp_path: Path) -> None:
     path = tmp_path / "labels.jsonl"
     twins = [*items(40, slices=1), replace(items(1)[0], id="twin", case="another")]
@@ -131,6 +144,24 @@ def test_people_differ_until_somebody_decides(tmp_path: Path) -> None:
     decided = keep(path, all_of, "answer", {first: NO}, ADJUDICATED).kept
     assert not decided.disputed() and reuse(decided, all_of, None, 0, 0).labels[first] == NO
     assert keep(path, all_of, "answer", {first: YES}, ADJUDICATED).replaced == 1
+
+
+def test_labels_that_a_sheet_was_filled_with_stay_those_of_the_people_who_gave_them(
+    run: Any, write_results: Any, tmp_path: Path
+) -> None:
+    results = write_results(12)
+    path, all_of = tmp_path / "labels.jsonl", read_items(results, "claim").items
+    keep(path, all_of, "claim", dict.fromkeys((item.id for item in all_of[:3]), YES), "ann")
+    assert run("reuse-labels", path, results, "--out", "again.csv").returncode == 0
+    sheet = (tmp_path / "again.csv").read_text("utf-8").replace('"yes"', '"YES"').replace('"YES"', '"no"', 1)
+    (tmp_path / "again.csv").write_text(sheet, "utf-8")  # bob changed one label; his program writes capitals
+    now = read_labels(tmp_path / "again.csv", read_plan(tmp_path / "again.csv"))
+    *_, unchanged = [id_ for id_, label in now.items() if label.value == 1]
+    keep(path, all_of, "claim", {unchanged: NO}, "bea")  # she differs, and keeps doing so
+    for person, new in (("ann", 0), ("bob", 1), ("bea", 1), (ADJUDICATED, 3)):
+        (tmp_path / "copy.jsonl").write_bytes(path.read_bytes())
+        kept = run("keep-labels", "again.csv", results, "--person", person, "--labels", "copy.jsonl").stdout
+        assert f"{4 + new} labels; {new} new, {int(person == 'ann')} changed" in kept
 
 
 def test_a_new_run_is_audited_without_new_work(run: Any, write_results: Any, fill: Any, tmp_path: Path) -> None:

@@ -14,7 +14,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_zeval.audit.sheet import CLAIM, LABELS, Item, Label, draw, draw_more, plan_of, read_items
+from rag_zeval.audit.sheet import (
+    CLAIM,
+    LABELS,
+    Item,
+    Label,
+    SheetPlan,
+    draw,
+    draw_more,
+    plan_of,
+    read_items,
+    read_labels,
+)
 from rag_zeval.csv_files import NUMBER, sheet_rows, sheet_text
 from rag_zeval.errors import InputError
 from rag_zeval.files import json_line, read_jsonl
@@ -134,6 +145,15 @@ def test_what_is_no_sheet_is_named(tmp_path: Path, content: bytes, message: str)
     with pytest.raises(InputError) as error:
         list(sheet_rows(path))
     assert str(error.value).startswith(f"{path}{message}")
+
+
+def test_a_row_that_somebody_cleared_has_no_label(tmp_path: Path) -> None:
+    path, plan = tmp_path / "sheet.csv", SheetPlan("m", "claim", dict.fromkeys("ab", 1.0), dict.fromkeys("ab", "s"))
+    path.write_text("id;label;note\na;yes;\n;;\n\nb;;\n;;\n")
+    assert read_labels(path, plan).keys() == {"a"}
+    path.write_text("id;label;note\n;yes;\n")
+    with pytest.raises(InputError, match="2: unknown id ''"):
+        read_labels(path, plan)
 
 
 def test_words_mean_the_same_of_claims_and_answers() -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from rag_zeval.collect.latencies import quantile_interval
+from rag_zeval.collect.latencies import print_latencies, quantile_interval
 
 
 @given(st.lists(st.floats(0, 1e3), min_size=1, max_size=300), st.sampled_from([0.05, 0.5, 0.9, 0.95]))
@@ -18,6 +18,14 @@ def test_an_end_is_missing_until_there_are_enough_values_for_it() -> None:
     ends = {n: quantile_interval(range(n), 0.95)[1] for n in (71, 72)}
     assert ends == {71: None, 72: 71}
     assert quantile_interval([1.0], 0.5) == (None, None)
+
+
+def test_slices_are_named_as_in_every_table(capsys: pytest.CaptureFixture[str]) -> None:
+    print_latencies([{"slice_tag": tag, "latency_s": 1.0} for tag in ("all", "", None, "x")])
+    lines = [line.split("│")[1:3] for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
+    assert [[cell.strip() for cell in line] for line in lines] == [
+        ["all", "4"], ["all (slice)", "1"], ["(none)", "2"], ["x", "1"],
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("p", [0.5, 0.95])

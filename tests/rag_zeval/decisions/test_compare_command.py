@@ -30,7 +30,7 @@ def test_two_files_are_shown_slice_by_slice_and_claim_by_claim(
         "not compared: cases only in A: 1, only in B: 1",
         "not compared: 1 case without a score",
         "if missing scores could be anything from 0 to 1: between -0.500 and +0.250",
-        "1.000 → 0.500  s:1 (s): Question s:1?",
+        "m: got worse most (+ supported, - not supported)\n1.000 → 0.500  s:1 (s): Question s:1?",
     ):
         assert text in shown.stdout
     assert re.search(r"all +│ 1 +│ 1.000 +│ 0.500 +│", shown.stdout)
@@ -98,7 +98,7 @@ def test_not_more_questions_are_printed_than_wanted_and_the_rest_is_counted(
     shown = run("compare", "a.jsonl", "b.jsonl", "--out", "out.json", "--html", "page.html", *words)
     changes = re.findall(r"^0.500 → (\d\.\d+)  ", shown.stdout, re.M)
     assert shown.returncode == 0 and len(changes) == worse + better
-    assert changes.count("0.400") == worse
+    assert changes.count("0.400") == worse and "supported" not in shown.stdout  # the metric has no claims
     assert re.findall(r"m: (\d+ more .*)", shown.stdout) == [] if left is None else f"\nm: {left}" in shown.stdout
     [metric] = read_json(tmp_path / "out.json")["metrics"]
     assert (len(metric["worse"]), len(metric["better"])) == (30, 20)
@@ -200,7 +200,7 @@ def test_a_file_of_several_systems_is_compared_by_their_names(run: Any, write_re
         ("a.jsonl missing.jsonl", "missing.jsonl: cannot be read"),
         ("a.jsonl b.jsonl --out b.jsonl", "--out b.jsonl is the same file as INPUT"),
         ("a.jsonl b.jsonl n.jsonl --html x.html", "--html compares two files, got 3"),
-        ("a.jsonl b.jsonl a.jsonl", "the same result file is given twice"),
+        ("a.jsonl b.jsonl ./a.jsonl", "the same result file is given twice"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_compared_is_one_line(
@@ -242,7 +242,9 @@ def test_a_row_that_was_edited_is_named_and_left_out(run: Any, write_results: An
     by_twos = run("compare", "a.jsonl", "b.jsonl", "old.jsonl")
     assert "7 (truth)" in by_twos.stdout and by_twos.stdout.count("59 of 59") == 3
     by_twos = run("compare", "old.jsonl", "a.jsonl", "b.jsonl")  # the first file cannot tell, the others can
-    assert "7 (truth)" in by_twos.stdout and by_twos.stdout.count("59 of 59") == 3
+    assert "edited between the files: 7 (truth)" in by_twos.stdout and by_twos.stdout.count("59 of 59") == 3
+    told = run("consistency", "a.jsonl", "b.jsonl", "old.jsonl").stderr
+    assert told == "note: not compared: 1 case whose texts were edited between the files: 7 (truth)\n"
     of_before = run("compare", "a.jsonl", "old.jsonl").stdout  # a file of earlier versions cannot tell
     assert "\nB: old.jsonl\n" in of_before and "edited" not in of_before and " 60 " in of_before
 
@@ -285,6 +287,30 @@ def test_a_judge_that_is_another_is_told(run: Any, write_results: Any) -> None:
     for name in ("a", "b"):  # a name may be longer than what is shown of it
         write_results(f"{name}.jsonl", {"1": 1.0}, identity="long" * 99, prompt_hash=name)
     assert "A was judged by" in run("compare", "a.jsonl", "b.jsonl").stdout
+    for name, judge in (("a", "one"), ("b", "two"), ("c", "one")):
+        write_results(f"{name}.jsonl", {"ragchecker_hallucination": {"1": 1.0}, "m": {"1": 1.0}}, identity=judge)
+    said = "a.jsonl and c.jsonl were judged by one, b.jsonl by two, so the change could come from the judge"
+    three = run("compare", "a.jsonl", "b.jsonl", "c.jsonl").stdout
+    assert three.count(said) == 2 and three.count("lower is better") == 1
+
+
+def test_a_question_without_truth_is_no_case_of_a_metric_that_needs_one(run: Any, write_results: Any) -> None:
+    """Unanswerable questions have no score in any version, so they do not tell versions apart."""
+    lost = {"a": ["no ground truth"] * 3, "b": ["no ground truth", "no answer", "no reply"]}
+    for name, reasons in lost.items():
+        path = write_results(f"{name}.jsonl", {str(at): 1.0 for at in range(40)} | dict.fromkeys("xyz"))
+        rows = read_jsonl(path)
+        for row, why in zip(rows[40:], reasons, strict=True):
+            golden = {"question": "q"} | ({"truth": "t"} if why == "no reply" else {})
+            row |= {"statuses": [f"failed: {why}"], "status": f"failed: {why}", "golden": golden}
+        path.write_bytes(b"".join(map(json_line, rows)))
+    for files, cases in ((["a", "b"], 41), (["b", "a"], 41), (["a"], 40), (["b"], 42)):
+        gate = run("gate", *(f"{name}.jsonl" for name in files), "--min", "m=0.9")
+        said = f"B: 40 of {cases} cases have a score ({40 / cases:.1%}), must be 95.0%; left out: {43 - cases} question"
+        assert gate.returncode == 0 and said in gate.stdout
+    for names in (["a.jsonl", "b.jsonl"], ["a.jsonl", "b.jsonl", "a.jsonl#answer"]):
+        shown = run("compare", *names).stdout
+        assert "  not compared: 2 questions without ground truth\n" in shown and "40 of 41" in shown
 
 
 def test_files_without_a_common_id_pair_by_question(run: Any, write_results: Any, tmp_path: Path) -> None:

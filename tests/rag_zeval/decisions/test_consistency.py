@@ -89,3 +89,6 @@ def test_what_was_asked_once_says_what_to_do(run: Any, tmp_path: Path, result_ro
     assert refused.returncode == 2 and refused.stderr.startswith("error: r: no question was answered twice")
     write(tmp_path / "s", [result_row("a", "m", 1.0, question="Another?")])
     assert "s: comes from a different input" in run("consistency", "r", "s").stderr
+    assert (
+        run("consistency", "r", "./r").stderr == "error: consistency: the same result file is given twice; remove one\n"
+    )

@@ -145,7 +145,7 @@ def test_every_number_of_a_release_can_be_gated(run: Any, write_results: Any) ->
     write_results("a.jsonl", scored, **told)
     names = ["recall@2", "ndcg@2", "latency_p95", "latency_mean", "cost_per_1000", "retrieved_and_supported@2"]
     asked = [word for name in names for word in ("--metric", name)]
-    same = run("gate", "a.jsonl", "a.jsonl", *asked)
+    same = run("gate", "a.jsonl", "./a.jsonl", *asked)
     assert same.returncode == 0 and same.stdout.count("passed ") == 6 * len(names)
     assert "warning  every metric, files: A and B are the same file" in same.stdout
     write_results("b.jsonl", scored, **(told | {"latency_s": 3.0, "cost_usd": 0.003, "retrieved": ["c", "d"]}))

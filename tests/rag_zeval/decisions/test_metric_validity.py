@@ -142,6 +142,29 @@ def test_answers_of_several_systems_are_one_metric(run: Any, tmp_path: Path, res
         assert list(read_columns([tmp_path / "a", tmp_path / "b"]).scores) == names  # what is the same counts once
 
 
+def test_versions_of_a_system_are_several_systems_and_no_judges(run: Any, tmp_path: Path, result_row: Any) -> None:
+    """As where `answers.jsonl` of each release was evaluated: answers stay, the texts to judge by do not."""
+    for name, version, score in (("old", 1, 1.0), ("new", 2, 0.0), ("again", 2, 0.5)):
+        told = {"reference": f"Version {version}.", "identity": "second" if name == "again" else "first"}
+        rows = [result_row(str(n), "faithful", score, **told) for n in range(9)]
+        write(tmp_path / name, [*rows, *(result_row(str(n), "correct", 1.0) for n in range(9))])
+    done = run("metrics", "old", "new")
+    assert re.search(r"faithful +18 +0\.500 .* 1 of 1 ", done.stdout) and "judge A" not in done.stdout
+    assert re.search(r"correct +18 +1\.000 .* 0 of 1 ", done.stdout)
+    both = run("metrics", "old", "new", "again").stdout  # another judge of the new version
+    assert re.search(r"faithful \(new\) +faithful \(again\) +9 .* \+0\.500", both)
+
+
+def test_questions_with_the_same_id_are_no_pair(tmp_path: Path, result_row: Any) -> None:
+    for name in ("old", "new"):
+        rows = [
+            result_row(str(n), "m", float(name == "old"), systems=[name], question=f"{name} {n}?") for n in range(9)
+        ]
+        write(tmp_path / name, rows)
+    [scores] = read_columns([tmp_path / "old", tmp_path / "new"]).scores.values()
+    assert {one.what: one.value for one in of_metric("m", scores)}[metric_validity.APART] == 0
+
+
 def test_what_cannot_be_meant_is_one_line(files: None, run: Any, tmp_path: Path, result_row: Any) -> None:
     for name, made_of in {"old": [{"judged": 1}], "older": None}.items():
         write(tmp_path / name, [result_row("1", "ccrs_ac", 0.3, parts={"answers": made_of})])

@@ -83,13 +83,15 @@ def test_every_answer_is_in_one_class_and_every_share_has_its_n(answers: list[An
 def test_what_cannot_be_joined_is_not_known() -> None:
     rows = [judged(id_, "is_correct", 0.0) for id_ in "123"]
     rows[1] = replace(rows[1], answer="An older answer.")
-    cases = [case("1", "a", "a"), case("2", "a", "a"), case("4", "a", "a")]
+    rows.append(replace(judged("5", "is_correct", 1.0), golden={"question": "q", "gold_chunk_ids": "g"}))
+    cases = [case(id_, "a", "a") for id_ in "1245"]
     found = {one.case: (one.class_name, one.why) for one in classify(rows, cases, METRICS, None)}
     assert found == {
         "1": ("wrong, in the prompt", ""),
         "2": (NOT_KNOWN, "the file has a different answer than the one that was judged"),
         "3": (NOT_KNOWN, "no such case"),
         "4": (NOT_KNOWN, "no result"),
+        "5": (NOT_KNOWN, "the file has a different question than the one that was judged"),
     }
 
 

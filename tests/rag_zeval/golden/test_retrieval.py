@@ -138,6 +138,18 @@ def test_nothing_to_measure_is_one_line_and_exit_2(run: Any, content: str | None
     assert shown.stderr.startswith(f"error: {path}") and message in shown.stderr and shown.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "words", [["retrieval"], ["check-set"], ["collect", "--url=http://x", "--out=o", "--answer=$.a"]]
+)
+def test_a_result_file_is_no_list_of_questions(run: Any, result_row: Any, tmp_path: Path, words: list[str]) -> None:
+    """It would count a question once for each metric and trial."""
+    rows = [result_row("1", metric, 1.0, context_ids=["a"], gold_chunk_ids=["a"]) for metric in "mn"]
+    write(tmp_path / "r.jsonl", *rows)
+    shown = run(words[0], "r.jsonl", *words[1:])
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert shown.stderr.startswith("error: r.jsonl:1: is a result of `rag-zeval evaluate`")
+
+
 @pytest.mark.parametrize("k", ["0", "5,", "x", "-1", "9" * 5000, "٥"])
 def test_another_k_is_refused(run: Any, tmp_path: Path, k: str) -> None:
     shown = run("retrieval", write(tmp_path / "mine.jsonl", row(["a"], ["a"])), f"--k={k}")
