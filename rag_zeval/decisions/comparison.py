@@ -29,7 +29,7 @@ RESAMPLES_PER_TEST = 400  # the smallest possible p is then 1/20 of what Holm's 
 class Coverage:
     """How many cases one side has a score for (`scored`), of those that any compared file has (`cases`).
 
-    cases: 0 if all cases of the metric were edited.
+    cases: 0 if all cases of the metric were edited, or have no ground truth.
     """
 
     scored: int
