@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import re
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ _ENDPOINT = re.compile(
 )
 # No "@", "/" or port: a spec with one of those is more likely an endpoint whose http:// was forgotten.
 _OPENAI_MODEL = re.compile(r"openai:(?!.*:\d+$)([\w.:-]+)", re.ASCII)
+_ADDRESS = re.compile(r"//(?:\[(?P<v6>.+)\]|(?P<v4>\d+(?:\.\d+){3})(?![\w.-]))", re.ASCII)  # instead of a host's name
 _ADDED = re.compile(r"(/chat/completions|/embeddings)/*\Z")  # paths that people copy with the base URL
 _VLLM = re.compile(r"vllm:(.+?)(?:@([1-9]\d?))?", re.ASCII)
 OPENAI_URL = "https://api.openai.com/v1"
@@ -51,6 +53,11 @@ def check_spec(spec: str) -> tuple[str, str] | None:
     match = _ENDPOINT.fullmatch(spec)
     if match is None:
         raise InputError("model 'openai:…': expected openai:MODEL@http://host:port/v1, without user, password or query")
+    if (address := _ADDRESS.search(match[2])) is not None:
+        try:
+            ipaddress.ip_address(address["v6"] or address["v4"])
+        except ValueError as error:
+            raise InputError(f"model 'openai:…': {error}") from error
     if (added := _ADDED.search(match[2])) is not None:
         raise InputError(f"model 'openai:…': leave {added[1]} out of the URL; each request adds it")
     return match[1], match[2]

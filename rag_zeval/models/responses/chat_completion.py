@@ -13,10 +13,7 @@ CUT_OFF = frozenset(
     "length maxlength modellength maxtokens maxoutputtokens tokenlimit modelcontextwindowexceeded timelimit abort "
     "aborted cancelled error networkerror insufficientsystemresource".split()
 )
-FILTERED = frozenset(
-    "contentfilter contentfiltered safety recitation prohibitedcontent blocklist spii guardrailintervened sensitive "
-    "refusal".split()
-)
+FILTERED = frozenset("safety recitation prohibitedcontent blocklist spii guardrailintervened sensitive refusal".split())
 TEXTS = ("text", "output_text")  # types of parts that hold text
 THOUGHTS = ("thinking", "redacted_thinking", "reasoning")
 THOUGHT_FIELDS = ("reasoning_content", "reasoning", "thinking")  # fields of a message
@@ -31,25 +28,36 @@ def read_completion(completion: Any) -> tuple[str, str]:
     ('Yes.', 'truncated')
     """
     choice = _choice(completion)
-    message, reason = choice["message"], one_line(str(choice.get("finish_reason")))
-    end = _plain(reason)
+    message, reason = choice.get("message") or {}, one_line(str(choice.get("finish_reason")))
     if refusal := _refusal(message):
         raise ValueError(f"the model refused: {refusal}")
-    if end in FILTERED:
+    if _is_filtered(choice):
         raise ValueError(f"a filter of the endpoint stopped the reply (finish_reason {reason})")
-    text = _text(message.get("content"))
+    text, cut = _text(message.get("content")), _plain(reason) in CUT_OFF
     if not text.strip():
-        raise ValueError(_why_empty(message, reason, end in CUT_OFF))
-    return text, "truncated" if end in CUT_OFF else "ok"
+        raise ValueError(_why_empty(message, reason, cut))
+    return text, "truncated" if cut else "ok"
 
 
 def _choice(completion: Any) -> dict[str, Any]:
-    """Return the choice with index 0, else the first: we request only one. Raises ValueError if none has a message."""
+    """Return the choice with index 0, else the first: we request only one. Raises ValueError if none has a message.
+
+    A choice that a filter stopped need not have one: Gemini leaves it out.
+    """
     try:
-        choices = [choice for choice in completion["choices"] if isinstance(choice["message"], dict)]
+        choices = [
+            choice
+            for choice in completion["choices"]
+            if isinstance(choice.get("message"), dict) or (choice.get("message") is None and _is_filtered(choice))
+        ]
         return min(choices, key=lambda choice: choice.get("index") != 0)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError("the endpoint's answer is not a chat completion") from error
+
+
+def _is_filtered(choice: Mapping[str, Any]) -> bool:
+    end = _plain(str(choice.get("finish_reason")))
+    return end in FILTERED or end.startswith("contentfilter")  # Gemini adds its reason: "content_filter: RECITATION"
 
 
 def _refusal(message: Mapping[str, Any]) -> Any:

@@ -95,6 +95,7 @@ CUT_OFF = """length LENGTH max_tokens MAX_TOKENS FinishReason.MAX_TOKENS maxToke
 token_limit model_context_window_exceeded abort time_limit insufficient_system_resource""".split()
 FILTERED = """content_filter SAFETY RECITATION PROHIBITED_CONTENT BLOCKLIST SPII content_filtered refusal sensitive
 guardrail_intervened""".split()
+FILTERED.append("content_filter: RECITATION")
 ENDED = ["stop", "STOP", "end_turn", "eos", "stop_sequence", "COMPLETE", "", None, 7]
 
 
@@ -190,6 +191,11 @@ CUT_EARLY = "the reply was cut off before its text began (finish_reason length)"
 )
 def test_a_reply_that_ends_before_it_begins_says_so(message: Any, end: str, reason: str) -> None:
     assert fate_of(message, end) == (None, reason)
+
+
+def test_a_filter_may_leave_out_the_message() -> None:
+    with pytest.raises(ValueError, match="a filter of the endpoint stopped the reply"):
+        read_completion({"choices": [{"index": 0, "finish_reason": "content_filter: PROHIBITED_CONTENT"}]})
 
 
 def test_of_several_choices_the_first_counts_wherever_it_stands(endpoint: Any) -> None:
@@ -641,6 +647,12 @@ def test_a_bad_spec_is_refused_and_a_secret_in_it_not_shown(spec: str) -> None:
         )
 
 
+@pytest.mark.parametrize("host", ["192.168.1.300", "999.1.1.1:80", "[:::]", "[abcd]:80"])
+def test_an_address_that_is_none_is_refused(host: str) -> None:
+    with pytest.raises(InputError, match="does not appear to be an IPv4 or IPv6 address"):
+        check_spec(f"openai:m@http://{host}/v1")
+
+
 @pytest.mark.parametrize("path", ["/chat/completions", "/embeddings"])
 def test_the_url_of_a_request_is_no_base_url(path: str) -> None:
     assert check_spec(f"openai:m@http://host{path}/v1") == ("m", f"http://host{path}/v1")
@@ -673,6 +685,7 @@ def test_the_url_of_a_request_is_no_base_url(path: str) -> None:
         ),
         ("openai:Qwen/Qwen2.5-7B@https://a-host:8000/v1/", ("Qwen/Qwen2.5-7B", "https://a-host:8000/v1/")),
         ("openai:@cf/qwen:7b@http://[::1]:80/a/b-c/v1", ("@cf/qwen:7b", "http://[::1]:80/a/b-c/v1")),
+        ("openai:m@http://1.2.3.400.nip.io/v1", ("m", "http://1.2.3.400.nip.io/v1")),
         ("runs/not/there", None),
         ("transformers:C@D", None),
         ("vllm:folder", None),
