@@ -109,8 +109,8 @@ def proxy_of(url: str) -> str:
 
 
 async def _read(response: Any, max_bytes: int, under_way: Exchange) -> None:
-    packed = response.headers.get("content-encoding", "identity")
-    if packed != "identity":
+    packed = response.headers.get("content-encoding", "")
+    if packed.lower() not in ("", "identity"):
         under_way.refusal = f"the answer is packed (Content-Encoding {packed}), and none was asked for"
         return
     body, most = bytearray(), max_bytes if response.is_success else ERROR_BYTES

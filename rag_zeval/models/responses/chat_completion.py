@@ -1,5 +1,6 @@
 """The text of a chat completion, or the reason why there is none."""
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -52,7 +53,8 @@ def _choice(completion: Any) -> dict[str, Any]:
         ]
         return min(choices, key=lambda choice: choice.get("index") != 0)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError("the endpoint's answer is not a chat completion") from error
+        found = quoted(json.dumps(completion, ensure_ascii=False))
+        raise ValueError(f"the endpoint's answer is not a chat completion: {found}") from error
 
 
 def _is_filtered(choice: Mapping[str, Any]) -> bool:

@@ -193,6 +193,13 @@ def test_a_reply_that_ends_before_it_begins_says_so(message: Any, end: str, reas
     assert fate_of(message, end) == (None, reason)
 
 
+@pytest.mark.parametrize("encoding", ["", "Identity"])
+def test_an_encoding_that_is_none_is_none(endpoint: Any, encoding: str) -> None:
+    body = {"choices": [{"message": {"content": "fine"}}]}
+    endpoint.replies = lambda _: {"status": 200, "body": body, "headers": {"Content-Encoding": encoding}}
+    assert ask(endpoint)[0].text == "fine"
+
+
 def test_a_filter_may_leave_out_the_message() -> None:
     with pytest.raises(ValueError, match="a filter of the endpoint stopped the reply"):
         read_completion({"choices": [{"index": 0, "finish_reason": "content_filter: PROHIBITED_CONTENT"}]})
@@ -554,7 +561,8 @@ REASONS = {  # by mode; "…" stands for any text
     "an error of half characters": "HTTP 400: no",
     "a reason of escapes": "the reply is empty (finish_reason [2J ]0;owned 31m txt.exe)",
     "events instead of JSON": "the endpoint's answer is not valid JSON: Expecting value: …",
-    **dict.fromkeys(["a list", "an empty object"], "the endpoint's answer is not a chat completion"),
+    "a list": "the endpoint's answer is not a chat completion: …",
+    "an empty object": "the endpoint's answer is not a chat completion: '{}'",
     "JSON that nests": "the endpoint's answer is not valid JSON: brackets without end",
     "an error with status 200": "HTTP 200 with an error: no [2J ]0;owned 31m txt.exe",
     "the key in an error": "HTTP 400: Incorrect API key provided: [key].",
