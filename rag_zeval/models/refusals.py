@@ -21,15 +21,15 @@ NAMED = {
     **{name: re.compile(rf"\b{name}\b") for name in (*TOKEN_LIMITS, "top_p", "seed", "temperature")},
 }
 _COUNT = r"(\d{1,3}(?:,\d{3}){1,2}(?!\d)|\d{1,9})"  # such as 8192 or 8,192
-# Messages of OpenAI, OpenRouter, vLLM, SGLang, Hugging Face's TGI and Together (window, prompt), and of OpenAI, Groq,
-# DeepSeek, Anthropic, Cohere, Bedrock and Fireworks (longest reply).
+# Messages of OpenAI, OpenRouter, vLLM, SGLang, Hugging Face's TGI, Together and Anthropic (window, prompt), and of
+# OpenAI, Groq, DeepSeek, Anthropic, Cohere, Bedrock and Fireworks (longest reply).
 WINDOW = re.compile(
     rf"context length (?:is |of |\()(?:only )?{_COUNT}|max_model_len=\D{{0,20}}{_COUNT}"
-    rf"|tokens \+ `max_new_tokens` must be <= {_COUNT}"
+    rf"|tokens \+ `max_new_tokens` must be <= {_COUNT}|exceed context limit: \d{{1,9}} \+ \d{{1,9}} > {_COUNT}"
 )
 PROMPT = re.compile(
     rf"{_COUNT} (?:in the messages|in your prompt|of text input|input tokens|tokens from the input|`inputs` tokens)"
-    rf"|resulted in {_COUNT} tokens|input \({_COUNT} tokens"
+    rf"|resulted in {_COUNT} tokens|input \({_COUNT} tokens|exceed context limit: {_COUNT} \+"
 )
 LONGEST = re.compile(
     rf"(?:at most|<=|less than or equal to|\[1,|tokens(?:: \d{{1,9}})? >|exceeds? the model limit of) ?`?{_COUNT}"

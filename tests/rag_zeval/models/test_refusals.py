@@ -274,7 +274,12 @@ LIST: Body = {"type": "json_schema", "json_schema": {"name": "reply", "schema": 
         (error("invalid temperature: only 1 is allowed for this model", None, ""), {"temperature": None}),
         (error("This model does not support response format `json_schema`", None, None), {"response_format": dict}),
         ({"error": "'response_format.type' must be 'text'"}, {"response_format": dict}),
-        # windows: OpenAI's, OpenRouter's, vLLM's of three versions, SGLang's, TGI's and Together's
+        # windows: Anthropic's, OpenAI's, OpenRouter's, vLLM's of three versions, SGLang's, TGI's and Together's
+        (
+            error("input length and `max_tokens` exceed context limit: 900 + 8192 > 8500, decrease input length or "
+                  "`max_tokens` and try again", None, "invalid_request_error"),
+            {"max_tokens": 7600},
+        ),
         (
             error("Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8192. Given: 3000 `inputs` "
                   "tokens and 8192 `max_new_tokens`", None, None),
