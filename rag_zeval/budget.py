@@ -148,10 +148,15 @@ def most_tokens(body: Mapping[str, Any]) -> Tokens:
 
 
 def token_count(answer: Any, field: str) -> int | None:
-    """Return a token count from the `usage` of an answer, in [0, 2^53); None if it is missing or invalid."""
+    """Return a token count from the `usage` of an answer, in [0, 2^53); None if it is missing or invalid.
+
+    No prompt has 0 tokens. Servers that do not count write such zeros, so they count as missing.
+    """
     usage = answer.get("usage") if isinstance(answer, dict) else None
-    found = usage.get(field) if isinstance(usage, dict) else None
-    return found if type(found) is int and 0 <= found < MOST_TOKENS else None
+    if not isinstance(usage, dict):
+        return None
+    found, least = usage.get(field), 1 if usage.get("prompt_tokens") == 0 else 0
+    return found if type(found) is int and least <= found < MOST_TOKENS else None
 
 
 def told_tokens(answer: Any) -> tuple[int | None, int | None]:
