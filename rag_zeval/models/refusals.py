@@ -17,7 +17,7 @@ TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")
 # How an error names the parameter. If it names two, the first one here is left out, as Claude takes only one of
 # temperature and top_p.
 NAMED = {
-    "response_format": re.compile(r"(?i)response[ _]format|json[ _]schema"),
+    "response_format": re.compile(r"(?i)response[ _](?:format|schema)|json[ _]schema"),  # Gemini: response_schema
     **{name: re.compile(rf"\b{name}\b") for name in (*TOKEN_LIMITS, "top_p", "seed", "temperature")},
 }
 _COUNT = r"(\d{1,3}(?:,\d{3}){1,2}(?!\d)|\d{1,9})"  # such as 8192 or 8,192

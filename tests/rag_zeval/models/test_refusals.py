@@ -274,6 +274,11 @@ LIST: Body = {"type": "json_schema", "json_schema": {"name": "reply", "schema": 
         (error("invalid temperature: only 1 is allowed for this model", None, ""), {"temperature": None}),
         (error("This model does not support response format `json_schema`", None, None), {"response_format": dict}),
         ({"error": "'response_format.type' must be 'text'"}, {"response_format": dict}),
+        (
+            [error("Invalid JSON payload received. Unknown name \"prefixItems\" at "
+                   "'generation_config.response_schema': Cannot find field.", None, "400")],
+            {"response_format": dict},
+        ),
         # windows: Anthropic's, OpenAI's, OpenRouter's, vLLM's of three versions, SGLang's, TGI's and Together's
         (
             error("input length and `max_tokens` exceed context limit: 900 + 8192 > 8500, decrease input length or "
