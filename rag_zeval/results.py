@@ -109,7 +109,9 @@ def judge_of(row: Row) -> str:
     """Describe the judge of a row and how it was asked. The text is empty if no judge was asked."""
     if not row.get("model"):
         return ""
-    sampling: dict[str, Any] = row.get("sampling") or {}
+    sampling: dict[str, Any] = {**(row.get("sampling") or {})}
+    if row.get("variant") is None:  # only rag_zeval, which has one, samples as the run says; the others as their source
+        sampling |= {"temperature": None, "top_p": None}
     said = {"prompt": row.get("variant"), "prompt hash": row.get("prompt_hash"), **sampling}
     words = [f"{name} {value}" for name, value in said.items() if value is not None]
     return f"{row['metric']}: {', '.join([row['model'], *words])}"

@@ -143,7 +143,12 @@ def evaluate(
     ] = 16.0,
     max_tokens: Annotated[int, option(JUDGE, "The maximum length of a reply, in tokens.", min=1)] = Sampling.max_tokens,
     temperature: Annotated[
-        float, option(JUDGE, "The sampling temperature. At 0 the judge always writes the likeliest token.")
+        float,
+        option(
+            JUDGE,
+            "The sampling temperature for rag_zeval; other scorers have their own. At 0 the judge always writes the "
+            "likeliest token.",
+        ),
     ] = Sampling.temperature,
     structured: Structured = False,
     extra_body: ExtraBody = None,

@@ -16,7 +16,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import Row, json_line
 from rag_zeval.models.embeddings import Embedding
 from rag_zeval.models.language_model import Reply
-from rag_zeval.results import SPENT, check_costs, over_trials, read_judged
+from rag_zeval.results import SPENT, check_costs, judge_of, over_trials, read_judged
 from rag_zeval.scorers.score import Scored, costs, paid_tokens
 from rag_zeval.scoring.prices import price_of, read_prices
 from rag_zeval.scoring.spending import Spending, spent_before
@@ -112,6 +112,13 @@ def test_a_doctored_row_gives_no_money_back(told: Row) -> None:
     with pytest.raises(InputError, match=f"field '{next(iter(told))}'"):
         check_costs({**result("a", 1.0), **told})
     assert check_costs(result("a", 1.0)) and check_costs({"id": SPENT, "calls": 1, "paid_tokens": None})
+
+
+def test_a_temperature_is_told_only_of_the_scorer_that_samples_with_it() -> None:
+    asked = {"model": "gpt", "prompt_hash": "ab", "sampling": {"temperature": 0.5, "top_p": 0.9, "seed": 3}}
+    assert judge_of(result("1", 1.0, **asked)) == "m: gpt, prompt hash ab, seed 3"
+    told = "m: gpt, prompt paper, prompt hash ab, temperature 0.5, top_p 0.9, seed 3"
+    assert judge_of(result("1", 1.0, variant="paper", **asked)) == told
 
 
 def test_statuses_that_differ_in_numbers_are_one() -> None:
