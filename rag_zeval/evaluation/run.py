@@ -11,14 +11,14 @@ from rag_zeval.cases.case import NO_SLICE, Case, CaseSet
 from rag_zeval.cases.reading import CaseFile
 from rag_zeval.errors import InputError
 from rag_zeval.evaluation.metrics import Judges, Metric, check_needs, metric_name, need_texts, open_metrics
-from rag_zeval.files import Row, first_difference
+from rag_zeval.files import Row, first_difference, json_line, parse_row
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import NOUNS
 from rag_zeval.models.cache import ReplyCache
 from rag_zeval.models.nli import Checker, open_checker
 from rag_zeval.models.precision import difference
 from rag_zeval.progress import Progress
-from rag_zeval.results import SHOWN, SPENT, ResultRows, check_costs, check_result, input_sha256
+from rag_zeval.results import SHOWN, SPENT, ResultRows, case_fields, check_costs, check_result, input_sha256
 from rag_zeval.rows import RowWriter
 from rag_zeval.scorers.claim_checkers import CheckedClaims
 from rag_zeval.scorers.registry import CHECKER_SCORERS, JUDGE, Named
@@ -110,6 +110,7 @@ def score(run: EvaluationRun, out: Path, cache: Path | None, spending: Spending)
 
     They are ordered metric by metric, each in the order of the cases. The file is locked until the `with` ends. cache:
     the SQLite file of replies, if they are cached.
+    Rows whose case has another slice or the like are updated (see `case_fields`).
     Rows without a score are retried; a cached reply that could not be read is deleted first. Once the judge's budget is
     spent, the run skips what costs money; `spending` counts those rows.
     Raises InputError if a row of the file is of another input, model or prompt, and for a model that cannot be used.
@@ -135,6 +136,7 @@ def score(run: EvaluationRun, out: Path, cache: Path | None, spending: Spending)
             if checker is not None and not spending.unasked:
                 checked = list(_of_claims(run, metrics, checker, writer.done))
                 for metric in checked:
+                    _update([metric], writer)
                     take_out(writer, _checked_again(metric, writer.done))
                     score_rows(metric, writer, progress, spending)
                 metrics += checked
@@ -150,6 +152,7 @@ def _retry(
     Their cached replies are deleted too, because they could not be read. If the budget is spent, nothing is deleted.
     """
     failed = _failed_rows(run, metrics, checker, writer)
+    _update(metrics, writer)
     for row in writer.done.values():
         spending.add(row)
     account = run.judges.account
@@ -161,6 +164,23 @@ def _retry(
     for metric in metrics:
         _forget_replies(metric, [example for of, example in (failed[id_] for id_ in again) if of is metric])
     take_out(writer, again)
+
+
+def _update(metrics: Sequence[Metric], writer: RowWriter) -> None:
+    """Rewrite the rows whose case has another slice, system's name or the like by now. Their scores stay."""
+    places = {metric.row_id(key): (metric, key) for metric in metrics for key in metric.examples}
+    updated, names = {}, set()
+    for row in writer.done.values():
+        if row["id"] in places:
+            metric, key = places[row["id"]]
+            now = parse_row(json_line(case_fields(metric.cases[key], metric.scorer)))  # as a file holds them
+            before = {"nothing_retrieved": False, **row}  # files of older versions may lack it
+            if differing := [name for name in now if before.get(name) != now[name]]:
+                updated[row["id"]] = now
+                names.update(differing)
+    if updated:
+        print(f"updating {len(updated)} rows: their input has other {', '.join(sorted(names))}", file=sys.stderr)
+        writer.settle(updated, ({**writer.done[id_], **now} for id_, now in updated.items()))
 
 
 def _to_ask_again(metric: Metric, unscored: Sequence[str], writer: RowWriter, spending: Spending) -> list[str]:

@@ -184,6 +184,31 @@ def test_a_row_keeps_what_comparisons_and_gates_need_of_its_case() -> None:
     assert edited(full.golden, other.golden) == ["truth"]
 
 
+def test_rows_follow_what_the_input_says_by_now_without_another_call(
+    judge_answers: Run, literal_judge: Any, answers: Path, tmp_path: Path
+) -> None:
+    options = ["--scorers", "rag_zeval,bleu,umbrela", "--out"]
+    assert judge_answers(*options, "o").returncode == 0
+    edited_rows = [
+        {
+            **one, "slice_tag": None if at else "rare", "latency_s": at / 2, "cost_usd": at, "context_ids": ["x", "y"],
+            "gold_chunk_ids": ["y"], "system": "renamed",
+        }
+        for at, one in enumerate(rows())
+    ]  # fmt: skip
+    answers.write_text("".join(json.dumps(one) + "\n" for one in edited_rows))
+    requests = len(literal_judge.requests)
+    resumed, again = judge_answers(*options, "o"), judge_answers(*options, "o")
+    assert resumed.returncode == 0 and len(literal_judge.requests) == requests
+    assert "updating 36 rows: their input has other" in resumed.stderr and "updating" not in again.stderr
+    assert judge_answers(*options, "fresh").returncode == 0
+    found, fresh = (
+        {row["id"]: {**row, "seconds": 0.0} for row in read_jsonl(tmp_path / name)} for name in ("o", "fresh")
+    )
+    assert found == fresh
+    assert "rare" in resumed.stdout and "renamed" in resumed.stdout
+
+
 def test_python_gives_what_the_command_gives(
     judge_answers: Run, literal_judge: Any, answers: Path, tmp_path: Path
 ) -> None:
