@@ -149,7 +149,7 @@ def _retry(
 ) -> None:
     """Count what the rows of the file have cost. Delete those without a score, so that they are retried.
 
-    Their cached replies are deleted too, because they could not be read. If the budget is spent, nothing is deleted.
+    Cached replies that could not be read are deleted too. If the budget is spent, nothing is deleted.
     """
     failed = _failed_rows(run, metrics, checker, writer)
     _update(metrics, writer)
@@ -200,11 +200,17 @@ def _to_ask_again(metric: Metric, unscored: Sequence[str], writer: RowWriter, sp
 
 
 def _forget_replies(metric: Metric, examples: Sequence[Example]) -> None:
-    """Delete the cached replies about these examples."""
+    """Delete the cached replies about those of these examples that have no score although no reply is missing.
+
+    If one is missing, the others are good: only the missing one is asked for again.
+    """
     if metric.cached is not None and examples:
+        metric.cached.stored_only = True
+        scored = list(metric.scorer.score(examples))
+        unread = [metric.examples[one.id] for one in scored if one.final and None in one.values]
         metric.cached.forgets = True
-        list(metric.scorer.score(examples))
-        metric.cached.forgets = False
+        list(metric.scorer.score(unread))
+        metric.cached.stored_only = metric.cached.forgets = False
 
 
 def _failed_rows(

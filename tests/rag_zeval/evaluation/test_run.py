@@ -184,6 +184,22 @@ def test_a_row_keeps_what_comparisons_and_gates_need_of_its_case() -> None:
     assert edited(full.golden, other.golden) == ["truth"]
 
 
+def test_a_server_that_fails_between_two_steps_costs_no_cached_reply(literal_judge: Any, tmp_path: Path) -> None:
+    def judged() -> list[str]:
+        options = {"scorers": "ragas_faithfulness", "out": tmp_path / "o", "cache": tmp_path / "c"}
+        return [one.status for one in evaluate(rows(8), model=literal_judge.spec(), **options)]
+
+    def until_the_eighth(body: Any) -> Any:
+        return literal_reply(body) if len(literal_judge.requests) <= 8 else {"status": 400}
+
+    literal_judge.replies = until_the_eighth
+    assert sum("HTTP 400" in status for status in judged()) > 4
+    good = literal_judge.requests[:8]
+    literal_judge.replies, literal_judge.requests = literal_reply, []
+    assert judged() == ["ok"] * 8
+    assert not [body for body in literal_judge.requests if body["messages"] in [one["messages"] for one in good]]
+
+
 def test_rows_follow_what_the_input_says_by_now_without_another_call(
     judge_answers: Run, literal_judge: Any, answers: Path, tmp_path: Path
 ) -> None:
