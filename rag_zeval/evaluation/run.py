@@ -27,7 +27,7 @@ from rag_zeval.scoring.opening import shares_questions
 from rag_zeval.scoring.row_loop import rows_to_retry, score_rows, take_out
 from rag_zeval.scoring.spending import Spending
 from rag_zeval.statistics.allocation import allocate
-from rag_zeval.text import content_hash
+from rag_zeval.text import content_hash, one_line
 
 RETRIED_SHARE = 0.2  # if at most this share of a metric's cases has no score, the run judges them again
 
@@ -90,10 +90,16 @@ def _drawn(cases: list[Case], tags: Mapping[str, str], limit: int | None, sample
 
 
 def judged_by(run: EvaluationRun) -> Iterator[str]:
-    """Yield a line for each kind of reference: what it is, and how many cases have it."""
+    """Yield a line for each kind of reference: what it is, and how many cases have it. Also warn of ids that clash."""
     for source in run.sources:
         there = sum(case.source(source) is not None for case in run.cases.cases)
         yield f"judged by: {NOUNS[source]}, in {there} of {len(run.cases.cases)} cases"
+    questions: dict[str, set[str]] = {}
+    for case in run.cases.cases:
+        questions.setdefault(case.id, set()).add(" ".join(case.question.split()))
+    if several := [id_ for id_, asked in questions.items() if len(asked) > 1]:
+        what = f"{len(several)} ids have different questions in different files, such as {one_line(several[0])!r}"
+        yield f"warning: {what}; their answers cannot be compared"
 
 
 def reply_cache(out: Path, scorers: Sequence[Named]) -> Path | None:

@@ -25,17 +25,17 @@ function make(tag, className, ...children) {
 
 // ---- cases
 
-/** The cases, each with its rows, in the file's order. */
+/** The cases, each with its rows, in the file's order. One id may have several questions, each of another system. */
 function readCases() {
-  const byId = new Map();
+  const found = new Map();
   for (const row of data.rows) {
     for (const text of row.new) texts.push(text);
-    if (!byId.has(row.case)) {
-      byId.set(row.case, { id: row.case, question: texts[row.question], slice: row.slice, rows: [] });
-    }
-    byId.get(row.case).rows.push(row);
+    const question = texts[row.question];
+    const key = JSON.stringify([row.case, question.trim().split(/\s+/)]);
+    if (!found.has(key)) found.set(key, { id: row.case, question, slice: row.slice, rows: [] });
+    found.get(key).rows.push(row);
   }
-  return [...byId.values()];
+  return [...found.values()];
 }
 
 const cases = readCases();
@@ -118,7 +118,7 @@ function filtered() {
   const better = metrics[chosen.metric].lower_is_better ? -1 : 1;
   const sign = chosen.order === "best" ? -better : better;
   for (const one of cases) {
-    if (chosen.slice !== ANY && one.slice !== chosen.slice) continue;
+    if (chosen.slice !== ANY && !one.rows.some((row) => row.slice === chosen.slice)) continue;
     const found = judgements(one);
     const there = found.filter(Boolean);
     const unsupported = there.reduce((sum, { unsupported }) => sum + unsupported, 0);

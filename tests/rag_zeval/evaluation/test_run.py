@@ -95,8 +95,15 @@ def test_files_are_systems_and_share_questions(judge_answers: Run, answers: Path
     assert {(row["systems"][0], row["case"]) for row in read_jsonl(tmp_path / "o")} == {
         (system, f"r{n}") for system in ("new", "old") for n in range(12)
     }
+    assert "warning" not in done.stderr
     lines = [line for line in done.stdout.splitlines() if "rag_zeval@truth" in line]
     assert "new" in lines[0] and "1.000 " in lines[0] and "old" in lines[1] and "0.958 " in lines[1]
+
+
+def test_ids_with_different_questions_in_two_files_are_told(judge_answers: Run, answers: Path, tmp_path: Path) -> None:
+    (tmp_path / "old.jsonl").write_text(answers.read_text().replace("What of 1", "Who of 1"))
+    done = judge_answers("old.jsonl", "--dry-run")
+    assert "warning: 3 ids have different questions in different files, such as 'r1'" in done.stderr
 
 
 def test_a_dry_run_asks_nothing_and_tells_the_calls_that_a_run_then_makes(
