@@ -44,6 +44,7 @@ SHOWN: FieldTypes = {  # the fields that a report shows
 }  # fmt: skip
 COSTS: FieldTypes = {
     "calls": COUNT, "paid_tokens": Maybe(([COUNT], NONE)), "bounded": Maybe(COUNT), "untold": Maybe(COUNT),
+    "embedded": Maybe(COUNT),
 }  # fmt: skip
 SPENT = "spent before"  # the id of the row that keeps the costs of rows that were retried
 
