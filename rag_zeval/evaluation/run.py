@@ -179,14 +179,20 @@ def _update(metrics: Sequence[Metric], writer: RowWriter) -> None:
     for row in writer.done.values():
         if row["id"] in places:
             metric, key = places[row["id"]]
-            now = parse_row(json_line(case_fields(metric.cases[key], metric.scorer)))  # as a file holds them
-            before = {"nothing_retrieved": False, **row}  # files of older versions may lack it
-            if differing := [name for name in now if before.get(name) != now[name]]:
+            now = case_fields(metric.cases[key], metric.scorer)
+            if _differing(row, now):
+                now = parse_row(json_line(now))  # as a file holds them
+            if differing := _differing(row, now):
                 updated[row["id"]] = now
                 names.update(differing)
     if updated:
         print(f"updating {len(updated)} rows: their input has other {', '.join(sorted(names))}", file=sys.stderr)
         writer.settle(updated, ({**writer.done[id_], **now} for id_, now in updated.items()))
+
+
+def _differing(row: Row, now: Row) -> list[str]:
+    before = {"nothing_retrieved": False, **row}  # rows of older versions may lack it
+    return [name for name, value in now.items() if before.get(name) != value]
 
 
 def _to_ask_again(metric: Metric, unscored: Sequence[str], writer: RowWriter, spending: Spending) -> list[str]:
@@ -282,7 +288,8 @@ def _check_made_by(row: Row, metric: Metric, example: Example) -> None:
     now.pop("model")  # only a name; `identity` says which model it is
     if differing := first_difference({name: row.get(name) for name in now}, now):
         where = difference(row.get("identity"), now["identity"]) if differing == "identity" else ""
-        raise InputError(f"row {row['id']!r} was made with a different {differing}{where}")
+        what = "question, answer or reference" if differing == "input_sha256" else differing
+        raise InputError(f"row {row['id']!r} was made with a different {what}{where}")
 
 
 def _checked_again(metric: Metric, rows: Mapping[str, Row]) -> list[str]:

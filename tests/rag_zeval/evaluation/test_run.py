@@ -349,7 +349,9 @@ def test_the_garbage_collector_runs_less_often_while_rows_are_scored(judge: Any,
 )
 def test_another_input_is_noticed(judge: Any, changed: Case) -> None:
     judge([case("x", BOTH, "", unanswered={"b": SLOW})], ["rouge_l"])
-    with pytest.raises(InputError, match=r"row 'x\|rouge_l@contexts' was made with a different input_sha256"):
+    with pytest.raises(
+        InputError, match=r"row 'x\|rouge_l@contexts' was made with a different question, answer or reference"
+    ):
         judge([changed], ["rouge_l"])
 
 
