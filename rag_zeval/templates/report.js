@@ -64,7 +64,10 @@ function judge(one, metric, system) {
   return found;
 }
 
-/** All texts of a case in lower case; made when the case is first searched. */
+/** A text as it is searched: in lower case, and with letters such as é as one character. */
+const plain = (text) => text.normalize("NFC").toLowerCase();
+
+/** All texts of a case as they are searched; made when the case is first searched. */
 function searched(one) {
   if (one.searched === undefined) {
     const numbers = new Set(one.rows.flatMap((row) => [row.question, ...row.sources.map(([, text]) => text), ...row.answers]));
@@ -75,7 +78,7 @@ function searched(one) {
         parts.push(claim.text, claim.analysis, ...claim.quotes.map((quote) => quote.text));
       }
     }
-    one.searched = parts.join("\n").toLowerCase();
+    one.searched = plain(parts.join("\n"));
   }
   return one.searched;
 }
@@ -109,7 +112,7 @@ function readFilters() {
   for (const name of ["metric", "system", "slice"]) chosen[name] = Number(filters[name].value);
   for (const name of ["status", "order"]) chosen[name] = filters[name].value;
   chosen.unsupported = filters.unsupported.checked;
-  chosen.words = filters.search.value.toLowerCase().split(/\s+/).filter(Boolean);
+  chosen.words = plain(filters.search.value).split(/\s+/).filter(Boolean);
 }
 
 /** The lines of the list: cases that the filters leave, in the order asked for, those without a score at the end. */

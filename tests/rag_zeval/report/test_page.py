@@ -5,6 +5,7 @@ import json
 import math
 import random
 import re
+import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -286,6 +287,7 @@ def test_one_id_with_two_questions_is_two_cases_and_a_case_is_found_in_the_slice
 WORD = "Zürich's <Ort>"
 IN_ROW: dict[str, Row] = {  # the changes that put it there
     "question": {"question": f"about {WORD}."},
+    "decomposed": {"question": unicodedata.normalize("NFD", WORD)},
     "reference": {"reference": f"about {WORD}."},
     "answers": {"answers": [f"in {WORD}"]},
     "reply": {"trajectory": None, "scores": [None], "statuses": ["failed: x"], "reply": WORD},
