@@ -44,6 +44,7 @@ SHOWN: FieldTypes = {  # the fields that a report shows
 }  # fmt: skip
 COSTS: FieldTypes = {
     "calls": COUNT, "paid_tokens": Maybe(([COUNT], NONE)), "bounded": Maybe(COUNT), "untold": Maybe(COUNT),
+    "embedded": Maybe(COUNT),
 }  # fmt: skip
 SPENT = "spent before"  # the id of the row that keeps the costs of rows that were retried
 
@@ -62,6 +63,29 @@ def input_sha256(example: Example, lacking: Sequence[str | None]) -> str:
     return content_hash(example.question, example.reference, answers, example.truth, example.chunks)
 
 
+def case_fields(case: Case, scorer: Scorer) -> Row:
+    """Return the fields of a result row that come from the case, and that no score depends on."""
+    return _without_surrogates(
+        {
+            "slice_tag": case.slice_tag,
+            "systems": list(case.answers),
+            **({"context_ids": list(case.chunk_ids)} if "chunks" in scorer.needs else {}),
+            "latency_s": case.latency_s,
+            "cost_usd": case.cost_usd,
+            "retrieved": list(case.context_ids),
+            "nothing_retrieved": case.nothing_retrieved,
+            "gold_chunk_ids": list(case.gold_chunk_ids),
+            "golden": case.golden,
+        }
+    )
+
+
+def _without_surrogates(row: Row) -> Row:
+    """Return the row without lone surrogates, which no file can hold. Escapes in a reply can stand for them."""
+    clean: Row = json.loads(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace"))
+    return clean
+
+
 def result_row(id_: str, case: Case, example: Example, scorer: Scorer, scored: Scored, made_by: Row) -> Row:
     """Return the result row of a scored case.
 
@@ -70,13 +94,11 @@ def result_row(id_: str, case: Case, example: Example, scorer: Scorer, scored: S
     parts = dict(scored.parts)
     statuses = [score.status for score in scored.scores]
     row = {
-        "slice_tag": case.slice_tag,
+        **case_fields(case, scorer),
         "metric": made_by["metric"],
         "trial": made_by["trial"],
-        "systems": list(case.answers),
         "question": example.question,
         **judged_by(example, scorer.needs, scorer.also),
-        **({"context_ids": list(case.chunk_ids)} if "chunks" in scorer.needs else {}),
         "answers": example.answers,
         "scores": scored.values,
         "statuses": statuses,
@@ -91,18 +113,10 @@ def result_row(id_: str, case: Case, example: Example, scorer: Scorer, scored: S
         "paid_tokens": scored.paid_tokens,
         "bounded": scored.bounded,
         "seconds": scored.seconds,
-        "latency_s": case.latency_s,
-        "cost_usd": case.cost_usd,
-        "retrieved": case.context_ids,
-        **({"nothing_retrieved": True} if case.nothing_retrieved else {}),
-        "gold_chunk_ids": case.gold_chunk_ids,
-        "golden": case.golden,
         **made_by,
         "input_sha256": input_sha256(example, scorer.lacking(example)),
     }
-    # escapes in a reply can stand for lone surrogates, which no file can hold
-    clean: Row = json.loads(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace"))
-    return {"id": id_, "case": case.id, **clean}  # unchanged: rows are looked up by them
+    return {"id": id_, "case": case.id, **_without_surrogates(row)}  # unchanged: rows are looked up by them
 
 
 def judge_of(row: Row) -> str:

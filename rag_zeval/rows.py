@@ -122,17 +122,17 @@ class RowWriter:
             self._file.close()
             raise
 
-    def settle(self, again: Collection[str] = (), instead: Row | None = None) -> None:
+    def settle(self, again: Collection[str] = (), instead: Iterable[Row] = ()) -> None:
         """Remove the rows with the ids `again`, which are to be scored again, and a torn last line.
 
-        instead: a row that replaces the removed ones. Its id may be among theirs.
+        instead: rows that replace the removed ones. Their ids may be among those.
         A kill at any moment loses none of the other rows: a second file (`.part`) replaces this one once it is whole.
         """
         self._settled, again = True, set(again)
         if again or self.path.stat().st_size != self.done.size:
             kept = self.done.lines(id_ for id_ in self.done if id_ not in again)
             part = self.path.with_name(f"{self.path.name}.part")  # under the lock, so it may replace what a kill left
-            write_chunks(self.path.resolve(), chain(kept, [json_line(instead)] if instead else []), part)
+            write_chunks(self.path.resolve(), chain(kept, map(json_line, instead)), part)
             self._file.close()
             self._file = _open_locked(self.path)
             self.done = StoredRows(self.path, dict)

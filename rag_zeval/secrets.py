@@ -50,6 +50,7 @@ IN_URL = re.compile(
 NAMED = re.compile(
     r"(?i)(?:^|[-_.])(?:api_?key|key|token|secret|passw(?:or)?d|auth(?:orization)?|header)s?(?:[-_.]env)?$"
 )
+FILE_NAME = re.compile(r"(?i)[^/]+\.(csv|tsv|jsonl?|parquet|xlsx|html?|sqlite|ya?ml|md|xml|gz)")
 VARIABLE = re.compile(r"[A-Z]{1,15}[0-9]{0,4}(?:_[A-Z0-9]{1,15})*")
 
 
@@ -117,11 +118,17 @@ def hide_environment(environment: Mapping[str, str] = os.environ) -> None:
 
 
 def hide_words(words: Sequence[str]) -> None:
-    """Hide what looks like a key in the words of a command, because usage errors and settings files repeat them."""
+    """Hide what looks like a key in the words of a command, because usage errors and settings files repeat them.
+
+    Names of files are not hidden: systems and rows may be named after them.
+    """
     for before, word in zip(["", *words], words, strict=False):
-        for value in looks_like_keys(word):
-            hide(value)
         name, _, value = word.partition("=") if "=" in word else (before, "", word)
+        if os.path.exists(word) or os.path.exists(value):
+            continue
+        for found in looks_like_keys(word):
+            if not FILE_NAME.fullmatch(found):
+                hide(found)
         if NAMED.search(name) and _is_random(value) and not is_variable(value):
             hide(value)
 

@@ -11,14 +11,14 @@ from rag_zeval.cases.case import NO_SLICE, Case, CaseSet
 from rag_zeval.cases.reading import CaseFile
 from rag_zeval.errors import InputError
 from rag_zeval.evaluation.metrics import Judges, Metric, check_needs, metric_name, need_texts, open_metrics
-from rag_zeval.files import Row, first_difference
+from rag_zeval.files import Row, first_difference, json_line, parse_row
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import NOUNS
 from rag_zeval.models.cache import ReplyCache
 from rag_zeval.models.nli import Checker, open_checker
 from rag_zeval.models.precision import difference
 from rag_zeval.progress import Progress
-from rag_zeval.results import SHOWN, SPENT, ResultRows, check_costs, check_result, input_sha256
+from rag_zeval.results import SHOWN, SPENT, ResultRows, case_fields, check_costs, check_result, input_sha256
 from rag_zeval.rows import RowWriter
 from rag_zeval.scorers.claim_checkers import CheckedClaims
 from rag_zeval.scorers.registry import CHECKER_SCORERS, JUDGE, Named
@@ -27,7 +27,7 @@ from rag_zeval.scoring.opening import shares_questions
 from rag_zeval.scoring.row_loop import rows_to_retry, score_rows, take_out
 from rag_zeval.scoring.spending import Spending
 from rag_zeval.statistics.allocation import allocate
-from rag_zeval.text import content_hash
+from rag_zeval.text import content_hash, one_line
 
 RETRIED_SHARE = 0.2  # if at most this share of a metric's cases has no score, the run judges them again
 
@@ -90,10 +90,16 @@ def _drawn(cases: list[Case], tags: Mapping[str, str], limit: int | None, sample
 
 
 def judged_by(run: EvaluationRun) -> Iterator[str]:
-    """Yield a line for each kind of reference: what it is, and how many cases have it."""
+    """Yield a line for each kind of reference: what it is, and how many cases have it. Also warn of ids that clash."""
     for source in run.sources:
         there = sum(case.source(source) is not None for case in run.cases.cases)
         yield f"judged by: {NOUNS[source]}, in {there} of {len(run.cases.cases)} cases"
+    questions: dict[str, set[str]] = {}
+    for case in run.cases.cases:
+        questions.setdefault(case.id, set()).add(" ".join(case.question.split()))
+    if several := [id_ for id_, asked in questions.items() if len(asked) > 1]:
+        what = f"{len(several)} ids have different questions in different files, such as {one_line(several[0])!r}"
+        yield f"warning: {what}; their answers cannot be compared"
 
 
 def reply_cache(out: Path, scorers: Sequence[Named]) -> Path | None:
@@ -110,6 +116,7 @@ def score(run: EvaluationRun, out: Path, cache: Path | None, spending: Spending)
 
     They are ordered metric by metric, each in the order of the cases. The file is locked until the `with` ends. cache:
     the SQLite file of replies, if they are cached.
+    Rows whose case has another slice or the like are updated (see `case_fields`).
     Rows without a score are retried; a cached reply that could not be read is deleted first. Once the judge's budget is
     spent, the run skips what costs money; `spending` counts those rows.
     Raises InputError if a row of the file is of another input, model or prompt, and for a model that cannot be used.
@@ -135,6 +142,7 @@ def score(run: EvaluationRun, out: Path, cache: Path | None, spending: Spending)
             if checker is not None and not spending.unasked:
                 checked = list(_of_claims(run, metrics, checker, writer.done))
                 for metric in checked:
+                    _update([metric], writer)
                     take_out(writer, _checked_again(metric, writer.done))
                     score_rows(metric, writer, progress, spending)
                 metrics += checked
@@ -147,9 +155,10 @@ def _retry(
 ) -> None:
     """Count what the rows of the file have cost. Delete those without a score, so that they are retried.
 
-    Their cached replies are deleted too, because they could not be read. If the budget is spent, nothing is deleted.
+    Cached replies that could not be read are deleted too. If the budget is spent, nothing is deleted.
     """
     failed = _failed_rows(run, metrics, checker, writer)
+    _update(metrics, writer)
     for row in writer.done.values():
         spending.add(row)
     account = run.judges.account
@@ -161,6 +170,29 @@ def _retry(
     for metric in metrics:
         _forget_replies(metric, [example for of, example in (failed[id_] for id_ in again) if of is metric])
     take_out(writer, again)
+
+
+def _update(metrics: Sequence[Metric], writer: RowWriter) -> None:
+    """Rewrite the rows whose case has another slice, system's name or the like by now. Their scores stay."""
+    places = {metric.row_id(key): (metric, key) for metric in metrics for key in metric.examples}
+    updated, names = {}, set()
+    for row in writer.done.values():
+        if row["id"] in places:
+            metric, key = places[row["id"]]
+            now = case_fields(metric.cases[key], metric.scorer)
+            if _differing(row, now):
+                now = parse_row(json_line(now))  # as a file holds them
+            if differing := _differing(row, now):
+                updated[row["id"]] = now
+                names.update(differing)
+    if updated:
+        print(f"updating {len(updated)} rows: their input has other {', '.join(sorted(names))}", file=sys.stderr)
+        writer.settle(updated, ({**writer.done[id_], **now} for id_, now in updated.items()))
+
+
+def _differing(row: Row, now: Row) -> list[str]:
+    before = {"nothing_retrieved": False, **row}  # rows of older versions may lack it
+    return [name for name, value in now.items() if before.get(name) != value]
 
 
 def _to_ask_again(metric: Metric, unscored: Sequence[str], writer: RowWriter, spending: Spending) -> list[str]:
@@ -180,11 +212,17 @@ def _to_ask_again(metric: Metric, unscored: Sequence[str], writer: RowWriter, sp
 
 
 def _forget_replies(metric: Metric, examples: Sequence[Example]) -> None:
-    """Delete the cached replies about these examples."""
+    """Delete the cached replies about those of these examples that have no score although no reply is missing.
+
+    If one is missing, the others are good: only the missing one is asked for again.
+    """
     if metric.cached is not None and examples:
+        metric.cached.stored_only = True
+        scored = list(metric.scorer.score(examples))
+        unread = [metric.examples[one.id] for one in scored if one.final and None in one.values]
         metric.cached.forgets = True
-        list(metric.scorer.score(examples))
-        metric.cached.forgets = False
+        list(metric.scorer.score(unread))
+        metric.cached.stored_only = metric.cached.forgets = False
 
 
 def _failed_rows(
@@ -250,7 +288,8 @@ def _check_made_by(row: Row, metric: Metric, example: Example) -> None:
     now.pop("model")  # only a name; `identity` says which model it is
     if differing := first_difference({name: row.get(name) for name in now}, now):
         where = difference(row.get("identity"), now["identity"]) if differing == "identity" else ""
-        raise InputError(f"row {row['id']!r} was made with a different {differing}{where}")
+        what = "question, answer or reference" if differing == "input_sha256" else differing
+        raise InputError(f"row {row['id']!r} was made with a different {what}{where}")
 
 
 def _checked_again(metric: Metric, rows: Mapping[str, Row]) -> list[str]:

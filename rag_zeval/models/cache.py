@@ -241,13 +241,13 @@ def _digest(key: str, content: bytes) -> str:
 class CachedBackend:
     """A backend with a cache: it sends a request to another backend only if the reply is not stored.
 
-    forgets: while this is set, nothing is sent. A stored reply is returned and deleted, so that the next run sends the
-    request again.
+    stored_only: while this is set, nothing is sent: a reply that is not stored is missing.
+    forgets: while this is set too, a stored reply is returned and deleted, so that its request is sent again later.
     """
 
     def __init__(self, backend: Backend, cache: ReplyCache):
         self.backend, self.cache = backend, cache
-        self.forgets = False
+        self.stored_only = self.forgets = False
         self.name, self.identity, self.card = backend.name, backend.identity, backend.card
         self.max_context, self.batched, self.at_once = backend.max_context, backend.batched, backend.at_once
 
@@ -256,8 +256,9 @@ class CachedBackend:
 
     async def complete(self, request: Request) -> Reply:
         key = reply_key(self.identity, request)
-        if self.forgets:
+        if self.stored_only:
             kept = await self.cache.get(key)
-            await self.cache.forget(key)
+            if self.forgets:
+                await self.cache.forget(key)
             return kept or Reply(None, "failed: not in the cache")
         return await self.cache.reply(key, lambda: self.backend.complete(request))

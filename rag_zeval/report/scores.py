@@ -8,6 +8,7 @@ from rag_zeval.files import Row
 from rag_zeval.results import judge_of
 from rag_zeval.scorers.registry import lower_is_better
 from rag_zeval.scoring.summary import Column, slice_of, summarize
+from rag_zeval.text import content_hash
 
 BINS = 10  # of a histogram
 LEVELS = 5  # colours of scores, from orange to blue
@@ -40,8 +41,8 @@ class Scale:
 class ScoreTable:
     """The summary of result rows, for look-ups by metric, system and slice.
 
-    cases: number of cases. metrics, systems, slices: names in the order of their first appearance. made_by: the judges
-    and how they were asked. It iterates over the rows twice, and keeps none.
+    cases: number of cases; an id with two questions counts twice. metrics, systems, slices: names in the order of their
+    first appearance. made_by: the judges and how they were asked. It iterates over the rows twice, and keeps none.
     """
 
     def __init__(self, rows: Iterable[Row]):
@@ -50,11 +51,12 @@ class ScoreTable:
             (column.metric, column.system, column.slice_tag): column
             for column in (*self.summary.columns, *self.summary.slices)
         }
-        cases: dict[str, None] = {}
+        cases: set[tuple[str, str]] = set()
         slices: dict[str, None] = {}
         made_by: dict[str, None] = {}
         for row in rows:
-            cases[row["case"]] = slices[slice_of(row)] = made_by[judge_of(row)] = None
+            cases.add((row["case"], content_hash(row["question"].split())))
+            slices[slice_of(row)] = made_by[judge_of(row)] = None
         self.cases, self.slices, self.made_by = len(cases), list(slices), list(filter(None, made_by))
         self.metrics = list(dict.fromkeys(column.metric for column in self.summary.columns))
         self.systems = list(dict.fromkeys(column.system for column in self.summary.columns))

@@ -46,7 +46,7 @@ def rows_to_retry(failed: Collection[str], spending: Spending, budget: Budget | 
 
 def take_out(writer: RowWriter, ids: Collection[str]) -> None:
     """Delete these rows from the file, so that they are scored again. The file's SPENT row keeps their costs."""
-    writer.settle([*ids, SPENT] if ids else (), spent_before(writer.done, ids) if ids else None)
+    writer.settle([*ids, SPENT] if ids else (), [spent_before(writer.done, ids)] if ids else ())
 
 
 def score_rows(work: Work, writer: RowWriter, progress: Progress, spending: Spending) -> list[str]:

@@ -12,15 +12,17 @@ from rag_zeval.results import SPENT
 class Spending:
     """The calls and tokens that were paid for.
 
-    price: of the judge; None if unknown. bounded: calls that did not report their tokens, which are counted with an
-    upper bound. untold: rows whose tokens are unknown and not counted. unasked: rows that were not judged, or not
-    completely, because the budget was spent.
+    price: of the judge; None if unknown. prompt_tokens, completion_tokens: of the judge. embedded: tokens of rows that
+    asked only an embedding model, which has no price. bounded: calls that did not report their tokens, which are
+    counted with an upper bound. untold: rows whose tokens are unknown and not counted. unasked: rows that were not
+    judged, or not completely, because the budget was spent.
     """
 
     price: Price | None = None
     calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    embedded: int = 0
     bounded: int = 0
     untold: int = 0
     unasked: int = 0
@@ -29,6 +31,10 @@ class Spending:
         """Count a result row, or the SPENT row."""
         calls, tokens = row.get("calls", 0), row.get("paid_tokens")
         self.calls += calls
+        self.embedded += row.get("embedded", 0)
+        if row.get("model", "") is None:
+            self.embedded += tokens[0] if tokens else 0
+            return
         self.prompt_tokens += tokens[0] if tokens else 0
         self.completion_tokens += tokens[1] if tokens else 0
         self.bounded += row.get("bounded", 0)
@@ -66,6 +72,7 @@ def spent_before(rows: Mapping[str, Row], again: Iterable[str]) -> Row:
         "prompt_tokens": None,
         "completion_tokens": None,
         "paid_tokens": [total.prompt_tokens, total.completion_tokens],
+        "embedded": total.embedded,
         "bounded": total.bounded,
         "untold": total.untold,
     }

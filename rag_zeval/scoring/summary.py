@@ -197,6 +197,8 @@ def cost_lines(summary: Summary, spending: Spending) -> list[tuple[str, str]]:
     else:
         counts = f"{exactness}{spending.prompt_tokens} in, {exactness}{spending.completion_tokens} out"
         lines.append(("tokens paid for", counts))
+    if spending.embedded:
+        lines.append(("tokens embedded", str(spending.embedded)))
     if spending.bounded:
         lines.append(("calls that did not report their tokens", str(spending.bounded)))
     if spending.dollars is not None:

@@ -25,17 +25,17 @@ function make(tag, className, ...children) {
 
 // ---- cases
 
-/** The cases, each with its rows, in the file's order. */
+/** The cases, each with its rows, in the file's order. One id may have several questions, each of another system. */
 function readCases() {
-  const byId = new Map();
+  const found = new Map();
   for (const row of data.rows) {
     for (const text of row.new) texts.push(text);
-    if (!byId.has(row.case)) {
-      byId.set(row.case, { id: row.case, question: texts[row.question], slice: row.slice, rows: [] });
-    }
-    byId.get(row.case).rows.push(row);
+    const question = texts[row.question];
+    const key = JSON.stringify([row.case, question.trim().split(/\s+/)]);
+    if (!found.has(key)) found.set(key, { id: row.case, question, slice: row.slice, rows: [] });
+    found.get(key).rows.push(row);
   }
-  return [...byId.values()];
+  return [...found.values()];
 }
 
 const cases = readCases();
@@ -64,7 +64,10 @@ function judge(one, metric, system) {
   return found;
 }
 
-/** All texts of a case in lower case; made when the case is first searched. */
+/** A text as it is searched: in lower case, and with letters such as é as one character. */
+const plain = (text) => text.normalize("NFC").toLowerCase();
+
+/** All texts of a case as they are searched; made when the case is first searched. */
 function searched(one) {
   if (one.searched === undefined) {
     const numbers = new Set(one.rows.flatMap((row) => [row.question, ...row.sources.map(([, text]) => text), ...row.answers]));
@@ -75,7 +78,7 @@ function searched(one) {
         parts.push(claim.text, claim.analysis, ...claim.quotes.map((quote) => quote.text));
       }
     }
-    one.searched = parts.join("\n").toLowerCase();
+    one.searched = plain(parts.join("\n"));
   }
   return one.searched;
 }
@@ -109,7 +112,7 @@ function readFilters() {
   for (const name of ["metric", "system", "slice"]) chosen[name] = Number(filters[name].value);
   for (const name of ["status", "order"]) chosen[name] = filters[name].value;
   chosen.unsupported = filters.unsupported.checked;
-  chosen.words = filters.search.value.toLowerCase().split(/\s+/).filter(Boolean);
+  chosen.words = plain(filters.search.value).split(/\s+/).filter(Boolean);
 }
 
 /** The lines of the list: cases that the filters leave, in the order asked for, those without a score at the end. */
@@ -118,7 +121,7 @@ function filtered() {
   const better = metrics[chosen.metric].lower_is_better ? -1 : 1;
   const sign = chosen.order === "best" ? -better : better;
   for (const one of cases) {
-    if (chosen.slice !== ANY && one.slice !== chosen.slice) continue;
+    if (chosen.slice !== ANY && !one.rows.some((row) => row.slice === chosen.slice)) continue;
     const found = judgements(one);
     const there = found.filter(Boolean);
     const unsupported = there.reduce((sum, { unsupported }) => sum + unsupported, 0);

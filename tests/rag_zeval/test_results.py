@@ -86,6 +86,7 @@ def test_slices_come_worst_first_and_those_without_a_score_last(metric: str) -> 
             "at most 500010 in, at most 250002 out",
             "at most 1.0000",
         ),
+        ([{}, {"paid_tokens": [9, 0], "model": None}, {"paid_tokens": None, "model": None}], "10 in, 2 out", "0.0000"),
         ([{"bounded": 1}, {"paid_tokens": None}], "at least 10 in, at least 2 out", "at least 0.0000"),
     ],
 )
@@ -106,7 +107,7 @@ def test_what_replaced_rows_cost_stays_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    "told", [{"calls": -1}, {"paid_tokens": [1]}, {"paid_tokens": [-(10**6), 0]}, {"bounded": "1"}]
+    "told", [{"calls": -1}, {"paid_tokens": [1]}, {"paid_tokens": [-(10**6), 0]}, {"bounded": "1"}, {"embedded": -1}]
 )
 def test_a_doctored_row_gives_no_money_back(told: Row) -> None:
     with pytest.raises(InputError, match=f"field '{next(iter(told))}'"):

@@ -1,6 +1,7 @@
 import json
 import string
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -112,6 +113,19 @@ def test_ordinary_words_of_a_command_are_not_hidden() -> None:
     hide_words([word for word in typed if not word.startswith("key=")])
     assert scrub(" ".join(typed)) == " ".join(typed)
     assert is_variable("OPENAI_API_KEY") and not is_variable("AKIAIOSFODNN7EXAMPLE") and not is_variable("hf_abc")
+
+
+def test_a_file_that_is_named_like_a_key_is_not_hidden(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    there = [Path("key-questions-2024-march-old"), Path("runs") / "fw-manual-2024-03"]
+    there[0].mkdir()
+    there[1].parent.mkdir()
+    there[1].touch()
+    typed = [str(there[0]), f"new={there[1]}", "--html", "runs/pk-questions-2024-march.html"]
+    url = "https://host.example/sk-canary4711-0123456789/data.json"
+    hide_words([*typed, url])
+    assert scrub(" ".join(typed)) == " ".join(typed)
+    assert "canary" not in scrub(url)
 
 
 def test_what_others_raised_shows_no_key_that_was_given_to_them_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -354,7 +354,7 @@ def test_a_result_file_holds_one_run_only(evaluate: Run, endpoint: Any, tmp_path
         "structured": evaluate("--structured"),
     }
     write_rows(tmp_path / "in.jsonl", [row(0, reference="It is not so.")])
-    refusals["input_sha256"] = evaluate()
+    refusals["question, answer or reference"] = evaluate()
     for name, refused in refusals.items():
         assert refused.returncode == 2 and f"made with a different {name}; choose another --out" in refused.stderr
     assert (tmp_path / "o.jsonl").read_bytes() == rows

@@ -95,8 +95,15 @@ def test_files_are_systems_and_share_questions(judge_answers: Run, answers: Path
     assert {(row["systems"][0], row["case"]) for row in read_jsonl(tmp_path / "o")} == {
         (system, f"r{n}") for system in ("new", "old") for n in range(12)
     }
+    assert "warning" not in done.stderr
     lines = [line for line in done.stdout.splitlines() if "rag_zeval@truth" in line]
     assert "new" in lines[0] and "1.000 " in lines[0] and "old" in lines[1] and "0.958 " in lines[1]
+
+
+def test_ids_with_different_questions_in_two_files_are_told(judge_answers: Run, answers: Path, tmp_path: Path) -> None:
+    (tmp_path / "old.jsonl").write_text(answers.read_text().replace("What of 1", "Who of 1"))
+    done = judge_answers("old.jsonl", "--dry-run")
+    assert "warning: 3 ids have different questions in different files, such as 'r1'" in done.stderr
 
 
 def test_a_dry_run_asks_nothing_and_tells_the_calls_that_a_run_then_makes(
@@ -182,6 +189,47 @@ def test_a_row_keeps_what_comparisons_and_gates_need_of_its_case() -> None:
     assert edited(plain.golden, full.golden) == [] and set(full.golden) - set(plain.golden) == {"gold_chunk_ids"}
     [other] = evaluate([{**rows(1)[0], "truth": "Else."}], scorers="bleu", against="truth")
     assert edited(full.golden, other.golden) == ["truth"]
+
+
+def test_a_server_that_fails_between_two_steps_costs_no_cached_reply(literal_judge: Any, tmp_path: Path) -> None:
+    def judged() -> list[str]:
+        options = {"scorers": "ragas_faithfulness", "out": tmp_path / "o", "cache": tmp_path / "c"}
+        return [one.status for one in evaluate(rows(8), model=literal_judge.spec(), **options)]
+
+    def until_the_eighth(body: Any) -> Any:
+        return literal_reply(body) if len(literal_judge.requests) <= 8 else {"status": 400}
+
+    literal_judge.replies = until_the_eighth
+    assert sum("HTTP 400" in status for status in judged()) > 4
+    good = literal_judge.requests[:8]
+    literal_judge.replies, literal_judge.requests = literal_reply, []
+    assert judged() == ["ok"] * 8
+    assert not [body for body in literal_judge.requests if body["messages"] in [one["messages"] for one in good]]
+
+
+def test_rows_follow_what_the_input_says_by_now_without_another_call(
+    judge_answers: Run, literal_judge: Any, answers: Path, tmp_path: Path
+) -> None:
+    options = ["--scorers", "rag_zeval,bleu,umbrela", "--out"]
+    assert judge_answers(*options, "o").returncode == 0
+    edited_rows = [
+        {
+            **one, "slice_tag": None if at else "rare", "latency_s": at / 2, "cost_usd": at, "context_ids": ["x", "y"],
+            "gold_chunk_ids": ["y"], "system": "renamed",
+        }
+        for at, one in enumerate(rows())
+    ]  # fmt: skip
+    answers.write_text("".join(json.dumps(one) + "\n" for one in edited_rows))
+    requests = len(literal_judge.requests)
+    resumed, again = judge_answers(*options, "o"), judge_answers(*options, "o")
+    assert resumed.returncode == 0 and len(literal_judge.requests) == requests
+    assert "updating 36 rows: their input has other" in resumed.stderr and "updating" not in again.stderr
+    assert judge_answers(*options, "fresh").returncode == 0
+    found, fresh = (
+        {row["id"]: {**row, "seconds": 0.0} for row in read_jsonl(tmp_path / name)} for name in ("o", "fresh")
+    )
+    assert found == fresh
+    assert "rare" in resumed.stdout and "renamed" in resumed.stdout
 
 
 def test_python_gives_what_the_command_gives(
@@ -301,7 +349,9 @@ def test_the_garbage_collector_runs_less_often_while_rows_are_scored(judge: Any,
 )
 def test_another_input_is_noticed(judge: Any, changed: Case) -> None:
     judge([case("x", BOTH, "", unanswered={"b": SLOW})], ["rouge_l"])
-    with pytest.raises(InputError, match=r"row 'x\|rouge_l@contexts' was made with a different input_sha256"):
+    with pytest.raises(
+        InputError, match=r"row 'x\|rouge_l@contexts' was made with a different question, answer or reference"
+    ):
         judge([changed], ["rouge_l"])
 
 

@@ -358,7 +358,7 @@ def test_a_cache_that_breaks_in_the_middle_costs_a_line_and_no_reply(tmp_path: P
     else:
         cache._db.execute(harm)
     assert sorted(str(reply.text) for _, reply in as_finished(cached.complete, map(ask, "abcab"), 2)) == list("aabbc")
-    cached.forgets = True
+    cached.stored_only = cached.forgets = True
     assert [reply.status for _, reply in as_finished(cached.complete, [ask("a")], 1)] == ["failed: not in the cache"]
     told = capsys.readouterr().err
     assert told.count("\n") == 1 and told.startswith(f"warning: {cache.path}: ") and "paid for again" in told

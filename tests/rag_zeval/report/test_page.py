@@ -5,6 +5,7 @@ import json
 import math
 import random
 import re
+import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -270,9 +271,23 @@ def test_only_unsupported_claims_are_left_and_a_slice_is_chosen_in_its_table(
     assert browser.ids() == ["2", "3"]
 
 
+def test_one_id_with_two_questions_is_two_cases_and_a_case_is_found_in_the_slice_of_each_row(
+    browser: Any, write_page: Any, make_row: MakeRow
+) -> None:
+    old, new, other = ({"systems": [name], "slice_tag": name, "id": f"{name}:1"} for name in ("old", "new", "other"))
+    rows = [make_row("1", **old), make_row("1", **new), make_row("1", **other, question="Else?")]
+    browser.open(write_page(rows))
+    assert browser.ids() == ["1", "1"] and browser.texts("header .note")[0].startswith("2 cases")
+    for name in ("old", "new", "other"):
+        browser.choose("slice", name)
+        assert browser.ids() == ["1"]
+    assert browser.problems == []
+
+
 WORD = "Zürich's <Ort>"
 IN_ROW: dict[str, Row] = {  # the changes that put it there
     "question": {"question": f"about {WORD}."},
+    "decomposed": {"question": unicodedata.normalize("NFD", WORD)},
     "reference": {"reference": f"about {WORD}."},
     "answers": {"answers": [f"in {WORD}"]},
     "reply": {"trajectory": None, "scores": [None], "statuses": ["failed: x"], "reply": WORD},
