@@ -14,7 +14,7 @@ from rag_zeval.audit.planning import by_agreement, by_pilot, chance_to_find, row
 from rag_zeval.audit.sheet import Item, Label
 from rag_zeval.errors import InputError
 from rag_zeval.terminal_tables import print_framed
-from rag_zeval.text import one_line
+from rag_zeval.text import decimals_beside, one_line, with_interval
 
 
 def print_agreement(labelled: LabelledResults) -> None:
@@ -110,7 +110,9 @@ def conclusion(kappa: Statistic, bar: float) -> str:
     if kappa.value is None:
         return f"Cohen's kappa is undefined: judge and people put all rows into one class. Not shown to reach {bar:g}"
     side = "below" if kappa.value < bar else "at least"
+    decimals = max(decimals_beside(one, bar) for one in (kappa.value, *(kappa.interval or ())))
+    shown = with_interval(kappa.value, *(kappa.interval or (None, None)), form=f".{decimals}f")
     if kappa.interval is None:
-        return f"Cohen's kappa {kappa} is {side} {bar:g}; a single case gives no interval"
+        return f"Cohen's kappa {shown} is {side} {bar:g}; a single case gives no interval"
     inside = kappa.interval[0] <= bar <= kappa.interval[1]
-    return f"Cohen's kappa {kappa} is {side} {bar:g}, which the interval {'includes' if inside else 'excludes'}"
+    return f"Cohen's kappa {shown} is {side} {bar:g}, which the interval {'includes' if inside else 'excludes'}"

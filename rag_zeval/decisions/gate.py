@@ -51,7 +51,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import write_text
 from rag_zeval.statistics.bootstrap import BootstrapEstimate, low_share_p
 from rag_zeval.statistics.discriminative_power import holm
-from rag_zeval.text import in_markdown, one_line
+from rag_zeval.text import decimals_beside, in_markdown, one_line
 
 POWER = 0.8  # chance that the number of cases that an unclear check names shows the drop
 ROUNDING = 1e-9  # means closer than this are the same
@@ -223,13 +223,15 @@ def bar_checks(
         found, labels, missing = corrected.get(bar.metric) or (estimate(scores, bar.metric), None, None)
         if alone and missing:
             checks.append(GateCheck(bar.metric, LABELS, "warning", f"labels of B: {missing}"))
-        short = bar.value - found.value if bar.least else found.value - bar.value
-        outcome: Outcome = "failed" if short > ROUNDING else "passed"
-        said = f"{shown(found)}, " + (f"n = {len(scores)}" if labels is None else f"corrected by {labels} labels")
+        sign = 1 if bar.least else -1
+        outcome: Outcome = "failed" if sign * (bar.value - found.value) > ROUNDING else "passed"
         end = found.low if bar.least else found.high
+        decimals = max(decimals_beside(one, bar.value) for one in (found.value, end) if one is not None)
+        of = f"n = {len(scores)}" if labels is None else f"corrected by {labels} labels"
+        said = f"{shown(found, f'.{decimals}f')}, {of}"
         if outcome == "passed" and end is None:
             outcome, said = "warning", f"{said}: a single case has no interval"
-        elif outcome == "passed" and end is not None and (end < bar.value if bar.least else end > bar.value):
+        elif outcome == "passed" and end is not None and sign * (bar.value - end) > ROUNDING:
             outcome, said = "warning", f"{said}: the interval goes beyond the bar"
         of_b = Difference(ALL, labels or len(scores), None, found, None, None, None, labels=labels)
         checks.append(GateCheck(bar.metric, name, outcome, said, of_b))
@@ -339,17 +341,17 @@ def _drop(
     limit, single = (limits.max_drop, limits.drops) if overall else (limits.slice_max_drop, limits.slice_drops)
     limit = single.get(comparison.metric, limit) * (before if comparison.metric in AMOUNTS else 1)
     of = f"n = {difference.n}" if difference.labels is None else f"corrected by {difference.labels} labels"
-    seen = f"B - A is {shown(difference.change, '+.3f')}, {of}"
+    seen = f"B - A is {shown(difference.change, f'+.{decimals_beside(worse, limit)}f')}, {of}"
     if worse <= limit + ROUNDING:
-        outcome, reason = "passed", f"not worse by more than {limit:.3g}: {seen}, p {shown_p(p)}"
+        outcome, reason = "passed", f"not worse by more than {limit:g}: {seen}, p {shown_p(p)}"
     elif p <= ALPHA:
-        outcome, reason = "failed", f"worse by more than {limit:.3g}, and this is not noise: {seen}, p {shown_p(p)}"
+        outcome, reason = "failed", f"worse by more than {limit:g}, and this is not noise: {seen}, p {shown_p(p)}"
     elif evidence <= ALPHA:
         rest = "" if difference.p_apart is None else ", compared with the other cases"
         said = f"and this is hardly noise{rest}: {seen}, one-sided p {shown_p(evidence)}"
-        outcome, reason = "warning", f"worse by more than {limit:.3g}, {said}"
+        outcome, reason = "warning", f"worse by more than {limit:g}, {said}"
     else:
-        outcome, reason = "unclear", f"worse by more than {limit:.3g}, which could be noise: {seen}, p {shown_p(p)}"
+        outcome, reason = "unclear", f"worse by more than {limit:g}, which could be noise: {seen}, p {shown_p(p)}"
         if difference.sd is not None:
             needed = cases_needed(difference.sd, worse, ALPHA / tests)
             reason += f"; about {needed} cases would tell a change of {worse:.3f} from noise"

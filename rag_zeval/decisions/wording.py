@@ -11,7 +11,7 @@ from rag_zeval.decisions.sides import Side
 from rag_zeval.results import Judged
 from rag_zeval.statistics.bootstrap import BootstrapEstimate
 from rag_zeval.terminal_tables import print_framed
-from rag_zeval.text import one_line, visible
+from rag_zeval.text import decimals_beside, one_line, visible
 
 DASH = "–"
 MOST_EDITS = 10  # most edited cases that are named
@@ -31,7 +31,8 @@ def shown(estimate: BootstrapEstimate | None, number: str = ".3f") -> str:
 
 
 def shown_p(p: float | None) -> str:
-    return DASH if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
+    """Format a p-value. It has more digits than three if it would else seem to be on the other side of ALPHA."""
+    return DASH if p is None else "< 0.001" if p < 0.001 else f"{p:.{decimals_beside(p, ALPHA)}f}"
 
 
 def significant(p: float | None) -> bool:

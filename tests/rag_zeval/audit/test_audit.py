@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from rag_zeval.audit.agreement import Statistic
 from rag_zeval.audit.labelled_results import LabelledResults
+from rag_zeval.audit.printing import conclusion
 from rag_zeval.audit.sheet import CLAIM, Item, Label, SheetPlan, read_items
 from rag_zeval.csv_files import sheet_rows, sheet_text
 from rag_zeval.files import json_line, read_json, read_jsonl, write_json
@@ -125,6 +127,11 @@ def test_the_human_ceiling(write_results: Any, fill: Any, run: Any, tmp_path: Pa
     fill(second, results, lambda score: "")
     none = run("audit", "sheet.csv", results, second)
     assert (none.returncode, "shares no labelled row" in none.stderr) == (2, True)
+
+
+def test_the_last_line_prints_kappa_with_the_digits_that_decide() -> None:
+    said = conclusion(Statistic(0.69996, (0.5, 0.70004), 100), 0.7)
+    assert said == "Cohen's kappa 0.69996 [0.50000, 0.70004] is below 0.7, which the interval includes"
 
 
 def test_disagreements_are_shown_as_text_and_one_class_decides_nothing(
