@@ -95,14 +95,16 @@ def print_ceiling(
         f"{of.estimate(of.kappa, people)}, the judge {of.estimate(of.kappa, judge)}, "
         f"difference (judge minus person) {apart}"
     )
-    if apart.interval is None:
+    if apart.value is None:
+        print("a kappa is undefined, so the judge cannot be compared with the second person: label rows of both kinds")
+    elif apart.interval is None:
         print("too few rows to compare the judge with a person")
     elif apart.interval[1] < 0:
         print("the judge is below the human ceiling")
     elif apart.interval[0] > 0:
         print("the judge agrees with the first person more than the second does")
     else:
-        print("on these rows, the judge and the second person are indistinguishable")
+        print("these rows show no difference between the judge and the second person")
 
 
 def conclusion(kappa: Statistic, bar: float) -> str:
@@ -111,7 +113,8 @@ def conclusion(kappa: Statistic, bar: float) -> str:
         return f"Cohen's kappa is undefined: judge and people put all rows into one class. Not shown to reach {bar:g}"
     side = "below" if kappa.value < bar else "at least"
     decimals = max(decimals_beside(one, bar) for one in (kappa.value, *(kappa.interval or ())))
-    shown = with_interval(kappa.value, *(kappa.interval or (None, None)), form=f".{decimals}f")
+    low, high = kappa.interval or (None, None)
+    shown = with_interval(kappa.value, low, high, f".{decimals}f")
     if kappa.interval is None:
         return f"Cohen's kappa {shown} is {side} {bar:g}; a single case gives no interval"
     inside = kappa.interval[0] <= bar <= kappa.interval[1]

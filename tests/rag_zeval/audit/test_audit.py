@@ -123,7 +123,10 @@ def test_the_human_ceiling(write_results: Any, fill: Any, run: Any, tmp_path: Pa
     assert "the second person 1.000" in both.stdout and "the judge is below the human ceiling" in both.stdout
     fill(second, results, lambda score: "yes" if score else "no")  # the second person says what the judge does
     alike = run("audit", "sheet.csv", results, second)
-    assert "the judge and the second person are indistinguishable" in alike.stdout
+    assert "these rows show no difference between the judge and the second person" in alike.stdout
+    fill(tmp_path / "sheet.csv", results, lambda score: "yes")
+    fill(second, results, lambda score: "yes")
+    assert "a kappa is undefined" in run("audit", "sheet.csv", results, second).stdout
     fill(second, results, lambda score: "")
     none = run("audit", "sheet.csv", results, second)
     assert (none.returncode, "shares no labelled row" in none.stderr) == (2, True)
