@@ -105,12 +105,23 @@ def notes(comparison: Comparison) -> list[str]:
             f"B - A over all cases, if missing scores could be anything from 0 to 1: between {low:+.3f} and {high:+.3f}"
         )
     lines += comparison.unlabelled
-    if comparison.corrected and significant(comparison.overall.p) and not significant(comparison.corrected[0].p):
-        lines.append(
+    if comparison.corrected and (said := _people_differ(comparison.overall, comparison.corrected[0])):
+        lines.append(said)
+    return lines
+
+
+def _people_differ(judge: Difference, people: Difference) -> str | None:
+    """Return a line if the judge sees a change over all cases that people's labels do not confirm, else None."""
+    if not significant(judge.p) or judge.change is None:
+        return None
+    if people.change is None or not significant(people.p):
+        return (
             "the judge sees a change that people's labels do not confirm: it may be the judge's taste, such as for "
             "longer answers, or there are too few labels"
         )
-    return lines
+    if judge.change.value * people.change.value < 0:
+        return "the judge and people's labels see opposite changes: trust the labels"
+    return None
 
 
 def print_sides(sides: Sequence[Side], letters: Iterable[str]) -> None:
