@@ -341,7 +341,8 @@ def _drop(
     limit, single = (limits.max_drop, limits.drops) if overall else (limits.slice_max_drop, limits.slice_drops)
     limit = single.get(comparison.metric, limit) * (before if comparison.metric in AMOUNTS else 1)
     of = f"n = {difference.n}" if difference.labels is None else f"corrected by {difference.labels} labels"
-    seen = f"B - A is {shown(difference.change, f'+.{decimals_beside(worse, limit)}f')}, {of}"
+    decimals = decimals_beside(worse, limit)
+    seen = f"B - A is {shown(difference.change, f'+.{decimals}f')}, {of}"
     if worse <= limit + ROUNDING:
         outcome, reason = "passed", f"not worse by more than {limit:g}: {seen}, p {shown_p(p)}"
     elif p <= ALPHA:
@@ -354,7 +355,7 @@ def _drop(
         outcome, reason = "unclear", f"worse by more than {limit:g}, which could be noise: {seen}, p {shown_p(p)}"
         if difference.sd is not None:
             needed = cases_needed(difference.sd, worse, ALPHA / tests)
-            reason += f"; about {needed} cases would tell a change of {worse:.3f} from noise"
+            reason += f"; about {needed} cases would tell a change of {worse:.{decimals}f} from noise"
     return GateCheck(comparison.metric, name, outcome, reason, difference, p, worse / (before or 1.0))
 
 
