@@ -59,7 +59,10 @@ def print_rows_needed(
     print_framed(("", f"{unit}s to label", "expected width"), rows)
     differences = [width * part for part in (0.5, 1, 1.5)]
     chances = ", ".join(f"{one:.3f} in {chance_to_find(one, widths[0]):.0%}" for one in differences)
-    print(f"if two versions get as many labels each, `compare --labels` finds a true difference of {chances} of comparisons")
+    print(
+        f"if two versions get as many labels each, `compare --labels` finds a true difference of {chances} of "
+        "comparisons"
+    )
 
 
 def print_disagreements(rows: Sequence[tuple[Item, Label]], threshold: float) -> None:
