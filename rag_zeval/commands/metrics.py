@@ -105,8 +105,8 @@ def consistency(
         rows.append((one.system, one.metric, str(one.runs), str(one.questions), *shown))
     print_table(heads, rows)
     print(
-        "In brackets: 95% intervals over questions, by bootstrap, or Wilson's where all scores are 0 or 1. "
-        "Spread: the standard deviation of a question's scores."
+        "In brackets: 95% intervals over questions, by bootstrap, or Wilson's for a mean of scores that are all 0 or "
+        "1. Spread: the standard deviation of a question's scores."
     )
     for one in found:
         if one.widest:

@@ -423,7 +423,7 @@ def write_summary(path: Path, names: Mapping[str, str], checks: Sequence[GateChe
         "",
         *told,
         "",
-        "In brackets: 95% intervals over cases, by bootstrap, or Wilson's where all scores are 0 or 1.",
+        "In brackets: 95% intervals over cases, by bootstrap, or Wilson's for a mean of scores that are all 0 or 1.",
     ]
     if any(check.difference and check.difference.labels is not None for check in checks):
         lines.append("Where n counts labels, means are what people would give, estimated from them, with t intervals.")
