@@ -259,10 +259,15 @@ def in_order(checks: Sequence[GateCheck]) -> list[GateCheck]:
 
 def _coverage(metric: str, of: Coverage, without_truth: int, limits: Limits) -> GateCheck:
     outcome: Outcome = "failed" if of.share < limits.min_coverage - ROUNDING else "passed"
-    said = f"{coverage('B', of)}, must be {limits.min_coverage:.1%}"
+    said = _required(of, limits.min_coverage)
     if without_truth:
         said += f"; left out: {truthless(without_truth)}"
     return GateCheck(metric, COVERAGE, outcome, said)
+
+
+def _required(of: Coverage, least: float) -> str:
+    decimals = max(decimals_beside(100 * share, 100 * least, 1) for share in (of.share, least))
+    return f"{coverage('B', of, decimals)}, must be {least:.{decimals}%}"
 
 
 def _slice_coverage(comparison: Comparison, limits: Limits) -> list[GateCheck]:
@@ -280,7 +285,7 @@ def _slice_coverage(comparison: Comparison, limits: Limits) -> list[GateCheck]:
     for (tag, of), p in zip(slices.items(), p_values, strict=True):
         if of.share < limits.min_coverage - ROUNDING:
             outcome: Outcome = "failed" if p <= ALPHA else "unclear"
-            said = f"{coverage('B', of)}, must be {limits.min_coverage:.1%}"
+            said = _required(of, limits.min_coverage)
             said += ", and this is not chance" if p <= ALPHA else ", which could be chance"
             checks.append(
                 GateCheck(comparison.metric, f"{COVERAGE} of slice: {tag}", outcome, f"{said}: p {shown_p(p)}")

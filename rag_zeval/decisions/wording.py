@@ -45,8 +45,8 @@ def cells(difference: Difference) -> list[str]:
     return [difference.slice_tag, str(difference.n), *means, shown_p(difference.p), shown_p(difference.p_holm)]
 
 
-def coverage(name: str, of: Coverage) -> str:
-    return f"{name}: {of.scored} of {of.cases} cases have a score ({of.share:.1%})"
+def coverage(name: str, of: Coverage, decimals: int = 1) -> str:
+    return f"{name}: {of.scored} of {of.cases} cases have a score ({of.share:.{decimals}%})"
 
 
 def truthless(n: int) -> str:

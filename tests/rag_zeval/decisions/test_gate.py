@@ -239,6 +239,8 @@ def test_missing_scores_fail_by_coverage_and_never_as_scores_of_zero(side: Any) 
     left_out = side({case: score for case, score in scored.items() if int(case) >= 6})
     assert outcomes(before, left_out)["coverage"] == "failed"  # a case that B lacks is no score either
     assert outcomes(before, side(dict.fromkeys(scored)), Limits(min_coverage=0))["all"] == "failed"
+    [check, _] = decide([compare_sides(before, few, "m", draws=100)], Limits(min_coverage=0.9502))
+    assert check.reason == "B: 95 of 100 cases have a score (95.00%), must be 95.02%"
 
 
 def test_a_slice_without_scores_fails_and_one_missing_score_of_a_small_slice_could_be_chance(side: Any) -> None:
