@@ -6,7 +6,8 @@ For each metric there is one check of all cases, one of each slice, and one of B
   checks of all metrics. So a version that changes nothing fails with probability ALPHA at most.
 - *warning*: B got worse by more than the limit, and this is hardly noise: a more powerful test (see `_evidence`) has
   p <= ALPHA, also after Holm's correction. So even if warnings count as failures (`strictly`), a version that changes
-  nothing fails with probability ALPHA at most.
+  nothing fails with probability ALPHA at most, unless a small slice has much more noise than the others
+  (`standing_out_p`).
 - *unclear*: B got worse by more than the limit, but this could be noise. For a mean, the reason says how many cases
   would tell.
 - *failed*, for coverage: the share of cases with a score is too low. It counts the cases that either file has,
