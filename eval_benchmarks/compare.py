@@ -54,6 +54,10 @@ def compare_scorers(
     ours_name = first + (f" and other seeds: {len(others)}" if others else "")
     tested, agreeing = {h: TEST_COLUMNS[h] for h in TESTED}, {h: VALUE_COLUMNS[h] for h in AGREEING}
     tables, notes = [], ["The p-values are not corrected for testing several metrics."]
+    if others:
+        notes.append(
+            "If the seeds differ much, few of them make intervals too narrow and p too small: compare each alone."
+        )
     for benchmark, scorers in results.by_benchmark.items():
         by_name = {scorer.name: scorer for scorer in scorers}
         if {*seeds, second} <= by_name.keys():

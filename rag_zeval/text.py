@@ -69,6 +69,21 @@ def content_hash(*parts: Any) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
+def decimals_beside(value: float, bound: float, least: int = 3) -> int:
+    """Return the fewest decimals, at least `least`, that show on which side of a bound a value lies.
+
+    Differences up to 1e-9 are rounding errors: such a value is equal to the bound.
+
+    >>> f"{0.0204:.{decimals_beside(0.0204, 0.02)}f}"
+    '0.0204'
+    """
+
+    def side(of: float) -> int:
+        return (of > bound + 1e-9) - (of < bound - 1e-9)
+
+    return next((decimals for decimals in range(least, 10) if side(round(value, decimals)) == side(value)), 10)
+
+
 def with_interval(
     value: float | None, low: float | None, high: float | None, form: str = ".3f", none: str = "-"
 ) -> str:

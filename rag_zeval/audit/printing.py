@@ -14,7 +14,7 @@ from rag_zeval.audit.planning import by_agreement, by_pilot, chance_to_find, row
 from rag_zeval.audit.sheet import Item, Label
 from rag_zeval.errors import InputError
 from rag_zeval.terminal_tables import print_framed
-from rag_zeval.text import one_line
+from rag_zeval.text import decimals_beside, one_line, with_interval
 
 
 def print_agreement(labelled: LabelledResults) -> None:
@@ -59,7 +59,10 @@ def print_rows_needed(
     print_framed(("", f"{unit}s to label", "expected width"), rows)
     differences = [width * part for part in (0.5, 1, 1.5)]
     chances = ", ".join(f"{one:.3f} in {chance_to_find(one, widths[0]):.0%}" for one in differences)
-    print(f"if two versions get as many labels each, `compare --labels` finds a true difference of {chances} of cases")
+    print(
+        f"if two versions get as many labels each, `compare --labels` finds a true difference of {chances} of "
+        "comparisons"
+    )
 
 
 def print_disagreements(rows: Sequence[tuple[Item, Label]], threshold: float) -> None:
@@ -95,14 +98,16 @@ def print_ceiling(
         f"{of.estimate(of.kappa, people)}, the judge {of.estimate(of.kappa, judge)}, "
         f"difference (judge minus person) {apart}"
     )
-    if apart.interval is None:
+    if apart.value is None:
+        print("a kappa is undefined, so the judge cannot be compared with the second person: label rows of both kinds")
+    elif apart.interval is None:
         print("too few rows to compare the judge with a person")
     elif apart.interval[1] < 0:
         print("the judge is below the human ceiling")
     elif apart.interval[0] > 0:
         print("the judge agrees with the first person more than the second does")
     else:
-        print("on these rows, the judge and the second person are indistinguishable")
+        print("these rows show no difference between the judge and the second person")
 
 
 def conclusion(kappa: Statistic, bar: float) -> str:
@@ -110,7 +115,10 @@ def conclusion(kappa: Statistic, bar: float) -> str:
     if kappa.value is None:
         return f"Cohen's kappa is undefined: judge and people put all rows into one class. Not shown to reach {bar:g}"
     side = "below" if kappa.value < bar else "at least"
+    decimals = max(decimals_beside(one, bar) for one in (kappa.value, *(kappa.interval or ())))
+    low, high = kappa.interval or (None, None)
+    shown = with_interval(kappa.value, low, high, f".{decimals}f")
     if kappa.interval is None:
-        return f"Cohen's kappa {kappa} is {side} {bar:g}; a single case gives no interval"
+        return f"Cohen's kappa {shown} is {side} {bar:g}; a single case gives no interval"
     inside = kappa.interval[0] <= bar <= kappa.interval[1]
-    return f"Cohen's kappa {kappa} is {side} {bar:g}, which the interval {'includes' if inside else 'excludes'}"
+    return f"Cohen's kappa {shown} is {side} {bar:g}, which the interval {'includes' if inside else 'excludes'}"

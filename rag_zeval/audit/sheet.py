@@ -17,7 +17,7 @@ from rag_zeval.csv_files import sheet_rows, sheet_text
 from rag_zeval.errors import InputError
 from rag_zeval.files import Maybe, check_fields, locate, read_json, write_json, write_text
 from rag_zeval.results import Judged, read_judged
-from rag_zeval.scorers.registry import lower_is_better
+from rag_zeval.scorers.registry import best_value, lower_is_better
 from rag_zeval.statistics.allocation import allocate
 from rag_zeval.text import content_hash, one_line
 
@@ -80,8 +80,8 @@ def read_items(path: str | Path, unit: str, metric: str | None = None) -> Popula
 
     unit: "claim" or "answer". metric: may be None if only one metric of the file has such items. Raises InputError as
     `read_judged` does, for a metric that the file lacks, and if there are no items. With whole answers, it is also
-    raised for scores outside of 0 to 1, and for a metric for which lower is better: people's grades are high for a good
-    answer, so they cannot correct it.
+    raised for scores outside of 0 to 1, for a metric that goes higher, and for a metric for which lower is better:
+    people's grades are high for a good answer, so they cannot correct it.
     """
     judged = read_judged(path)
     metrics = list(dict.fromkeys(one.metric for one in judged if unit == ANSWER or one.claims is not None))
@@ -96,6 +96,8 @@ def read_items(path: str | Path, unit: str, metric: str | None = None) -> Popula
         raise InputError(f"{path}: has no {what} of {metric}, only of {', '.join(metrics)}")
     if lower_is_better(metric):
         raise InputError(f"{path}: the lower {metric} is, the better, but people's labels are high for a good answer")
+    if unit == ANSWER and best_value(metric) > 1:
+        raise InputError(f"{path}: {metric} goes up to {best_value(metric):g}, but people's grades stand for 0 to 1")
     answers = [one for one in judged if one.metric == metric]
     for one in answers if unit == ANSWER else ():
         if one.score is not None and not 0 <= one.score <= 1:
@@ -163,8 +165,10 @@ def draw_more(
 
     Each new row comes from the stratum where it shrinks the interval of the mean most, judged by the spread of the
     labels so far (Neyman allocation: Cochran 1977, Sampling Techniques, section 5.5). Within a stratum, old and new
-    rows together are a simple random sample. So each has the probability rows / items of the stratum. Raises InputError
-    for a sheet of kept labels, because its rows were drawn from other strata.
+    rows together count as a simple random sample: each has the probability rows / items of the stratum. That is nearly
+    right. A stratum whose first labels happen to be equal gets fewer new rows, which biases the mean by about a tenth
+    of its standard error if there are three to five first labels in each stratum. Raises InputError for a sheet of kept
+    labels, because its rows were drawn from other strata.
     """
     if plan.kept:
         raise InputError("--more: this sheet was made of kept labels; `rag-zeval reuse-labels --n` adds rows to it")

@@ -48,9 +48,9 @@ def compare(
 
     With --labels, a second table corrects the judge's errors by people's labels of claims or answers of both files.
 
-    Intervals are 95% intervals over cases, by bootstrap, or Wilson's where all scores are 0 or 1. The p-values come
-    from a paired randomisation test, with Holm's correction over the slices of a metric. With more than two files,
-    every pair is compared, and the command counts the pairs with a significant difference.
+    Intervals are 95% intervals over cases, by bootstrap, or Wilson's for a mean of scores that are all 0 or 1. The
+    p-values come from a paired randomisation test, with Holm's correction over the slices of a metric. With more than
+    two files, every pair is compared, and the command counts the pairs with a significant difference.
     """
     from rag_zeval.audit.corrected_comparison import correct, read_sheet
     from rag_zeval.decisions.comparison import compare_pairwise, compare_sides
@@ -153,8 +153,8 @@ def gate(
 
     With --labels, it decides by the scores that people would give, which labelled sheets of A and B estimate.
 
-    If A and B are equally good, B fails in at most 5 of 100 such decisions, also with --strict. The command is free and
-    needs no network.
+    If A and B are equally good, B fails in at most 5 of 100 such decisions. With --strict it can be more if a small
+    slice has much more noise than the others. The command is free and needs no network.
     """
     from rag_zeval.audit.corrected_comparison import correct, corrected_means, read_sheet
     from rag_zeval.decisions.comparison import compare_sides

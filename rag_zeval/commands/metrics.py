@@ -104,7 +104,10 @@ def consistency(
         shown = ["-" if each is None else with_interval(each[0], *(each[1] or (None, None))) for each in estimates]
         rows.append((one.system, one.metric, str(one.runs), str(one.questions), *shown))
     print_table(heads, rows)
-    print("In brackets: 95% bootstrap intervals over questions. Spread: the standard deviation of a question's scores.")
+    print(
+        "In brackets: 95% intervals over questions, by bootstrap, or Wilson's for a mean of scores that are all 0 or "
+        "1. Spread: the standard deviation of a question's scores."
+    )
     for one in found:
         if one.widest:
             print(f"{one_line(one.system)}, {one_line(one.metric)}: the questions that differ most")

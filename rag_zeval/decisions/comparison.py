@@ -16,6 +16,7 @@ from rag_zeval.decisions.sides import Side
 from rag_zeval.errors import InputError
 from rag_zeval.judge.needs import NOUNS
 from rag_zeval.results import Judged
+from rag_zeval.scorers.registry import best_value
 from rag_zeval.statistics.bootstrap import DRAWS, BootstrapEstimate, are_outcomes, mean_estimates, share_interval
 from rag_zeval.statistics.discriminative_power import discriminative_power, holm, randomisation_p
 from rag_zeval.statistics.paired_change import percentile_estimates, percentile_p, standing_out_p
@@ -82,7 +83,7 @@ class Comparison:
     that only one file has. lost: number of cases in both files for which a side has no score.
     bounds: smallest and largest possible change over all cases of either file, if each missing score could be any
     number from 0 to 1 (Manski 1990, Nonparametric bounds on treatment effects, American Economic Review 80, 319-323).
-    None if no score is missing, if a score is outside [0, 1], or for a metric in AMOUNTS.
+    None if no score is missing, if a score is outside [0, 1], or for a metric whose values can be (AMOUNTS, `umbrela`).
     slices: empty if all cases belong to one. slice_coverage: how many cases of each slice B has a score for. worse,
     better: the cases whose scores changed, largest change first.
     corrected: all cases and the slices again, by the scores that people would have given. Empty without human labels
@@ -157,7 +158,7 @@ def compare_sides(first: Side, second: Side, metric: str, draws: int = DRAWS, se
         only_first=len(ours) - in_both,
         only_second=len(theirs) - in_both,
         lost=in_both - int(paired.sum()),
-        bounds=None if metric in AMOUNTS else _bounds(scores),
+        bounds=None if metric in AMOUNTS or best_value(metric) > 1 else _bounds(scores),
         overall=overall,
         slices=tuple(replace(one, p_holm=p) for one, p in zip(differences, adjusted, strict=True)),
         worse=tuple([one for one in changed if (one.change > 0) == low]),

@@ -10,7 +10,7 @@ import random
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +21,16 @@ from rag_zeval.errors import InputError
 from rag_zeval.judge.example import Example
 from rag_zeval.results import Judged, read_judged
 from rag_zeval.scorers.overlap import RougeL
-from rag_zeval.statistics.bootstrap import DRAWS, Correlation, Mask, Statistic, consistency, interval, mean_interval
+from rag_zeval.statistics.bootstrap import (
+    DRAWS,
+    Correlation,
+    Mask,
+    Statistic,
+    consistency,
+    interval,
+    mean_interval,
+    score_interval,
+)
 from rag_zeval.statistics.weighted_correlations import Floats
 from rag_zeval.text import is_blank
 
@@ -114,7 +123,7 @@ def _steadiness(
         metric,
         runs,
         len(repeated),
-        _mean([*repeated.values()]),
+        _mean([*repeated.values()], score_interval),
         _mean([[spread] for spread in spreads.values()]),
         _mean(indices),
         None if metric == ANSWERS else _ranks(scores),
@@ -171,11 +180,14 @@ def _similarities(rouge: RougeL, runs: Iterable[Judged]) -> Mapping[Run, float]:
     }
 
 
-def _mean(groups: Sequence[Sequence[float]]) -> Estimate:
+def _mean(
+    groups: Sequence[Sequence[float]],
+    interval_of: Callable[[Sequence[Sequence[float]]], tuple[float, float] | None] = mean_interval,
+) -> Estimate:
     values = [value for group in groups for value in group]
     if not values:
         return None
-    return sum(values) / len(values), mean_interval(groups)
+    return sum(values) / len(values), interval_of(groups)
 
 
 def _ranks(scores: Scores) -> Estimate:

@@ -6,7 +6,8 @@ For each metric there is one check of all cases, one of each slice, and one of B
   checks of all metrics. So a version that changes nothing fails with probability ALPHA at most.
 - *warning*: B got worse by more than the limit, and this is hardly noise: a more powerful test (see `_evidence`) has
   p <= ALPHA, also after Holm's correction. So even if warnings count as failures (`strictly`), a version that changes
-  nothing fails with probability ALPHA at most.
+  nothing fails with probability ALPHA at most, unless a small slice has much more noise than the others
+  (`standing_out_p`).
 - *unclear*: B got worse by more than the limit, but this could be noise. For a mean, the reason says how many cases
   would tell.
 - *failed*, for coverage: the share of cases with a score is too low. It counts the cases that either file has,
@@ -51,7 +52,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import write_text
 from rag_zeval.statistics.bootstrap import BootstrapEstimate, low_share_p
 from rag_zeval.statistics.discriminative_power import holm
-from rag_zeval.text import in_markdown, one_line
+from rag_zeval.text import decimals_beside, in_markdown, one_line
 
 POWER = 0.8  # chance that the number of cases that an unclear check names shows the drop
 ROUNDING = 1e-9  # means closer than this are the same
@@ -223,13 +224,15 @@ def bar_checks(
         found, labels, missing = corrected.get(bar.metric) or (estimate(scores, bar.metric), None, None)
         if alone and missing:
             checks.append(GateCheck(bar.metric, LABELS, "warning", f"labels of B: {missing}"))
-        short = bar.value - found.value if bar.least else found.value - bar.value
-        outcome: Outcome = "failed" if short > ROUNDING else "passed"
-        said = f"{shown(found)}, " + (f"n = {len(scores)}" if labels is None else f"corrected by {labels} labels")
+        sign = 1 if bar.least else -1
+        outcome: Outcome = "failed" if sign * (bar.value - found.value) > ROUNDING else "passed"
         end = found.low if bar.least else found.high
+        decimals = max(decimals_beside(one, bar.value) for one in (found.value, end) if one is not None)
+        of = f"n = {len(scores)}" if labels is None else f"corrected by {labels} labels"
+        said = f"{shown(found, f'.{decimals}f')}, {of}"
         if outcome == "passed" and end is None:
             outcome, said = "warning", f"{said}: a single case has no interval"
-        elif outcome == "passed" and end is not None and (end < bar.value if bar.least else end > bar.value):
+        elif outcome == "passed" and end is not None and sign * (bar.value - end) > ROUNDING:
             outcome, said = "warning", f"{said}: the interval goes beyond the bar"
         of_b = Difference(ALL, labels or len(scores), None, found, None, None, None, labels=labels)
         checks.append(GateCheck(bar.metric, name, outcome, said, of_b))
@@ -257,10 +260,15 @@ def in_order(checks: Sequence[GateCheck]) -> list[GateCheck]:
 
 def _coverage(metric: str, of: Coverage, without_truth: int, limits: Limits) -> GateCheck:
     outcome: Outcome = "failed" if of.share < limits.min_coverage - ROUNDING else "passed"
-    said = f"{coverage('B', of)}, must be {limits.min_coverage:.1%}"
+    said = _required(of, limits.min_coverage)
     if without_truth:
         said += f"; left out: {truthless(without_truth)}"
     return GateCheck(metric, COVERAGE, outcome, said)
+
+
+def _required(of: Coverage, least: float) -> str:
+    decimals = max(decimals_beside(100 * share, 100 * least, 1) for share in (of.share, least))
+    return f"{coverage('B', of, decimals)}, must be {least:.{decimals}%}"
 
 
 def _slice_coverage(comparison: Comparison, limits: Limits) -> list[GateCheck]:
@@ -278,7 +286,7 @@ def _slice_coverage(comparison: Comparison, limits: Limits) -> list[GateCheck]:
     for (tag, of), p in zip(slices.items(), p_values, strict=True):
         if of.share < limits.min_coverage - ROUNDING:
             outcome: Outcome = "failed" if p <= ALPHA else "unclear"
-            said = f"{coverage('B', of)}, must be {limits.min_coverage:.1%}"
+            said = _required(of, limits.min_coverage)
             said += ", and this is not chance" if p <= ALPHA else ", which could be chance"
             checks.append(
                 GateCheck(comparison.metric, f"{COVERAGE} of slice: {tag}", outcome, f"{said}: p {shown_p(p)}")
@@ -339,20 +347,21 @@ def _drop(
     limit, single = (limits.max_drop, limits.drops) if overall else (limits.slice_max_drop, limits.slice_drops)
     limit = single.get(comparison.metric, limit) * (before if comparison.metric in AMOUNTS else 1)
     of = f"n = {difference.n}" if difference.labels is None else f"corrected by {difference.labels} labels"
-    seen = f"B - A is {shown(difference.change, '+.3f')}, {of}"
+    decimals = decimals_beside(worse, limit)
+    seen = f"B - A is {shown(difference.change, f'+.{decimals}f')}, {of}"
     if worse <= limit + ROUNDING:
-        outcome, reason = "passed", f"not worse by more than {limit:.3g}: {seen}, p {shown_p(p)}"
+        outcome, reason = "passed", f"not worse by more than {limit:g}: {seen}, p {shown_p(p)}"
     elif p <= ALPHA:
-        outcome, reason = "failed", f"worse by more than {limit:.3g}, and this is not noise: {seen}, p {shown_p(p)}"
+        outcome, reason = "failed", f"worse by more than {limit:g}, and this is not noise: {seen}, p {shown_p(p)}"
     elif evidence <= ALPHA:
         rest = "" if difference.p_apart is None else ", compared with the other cases"
         said = f"and this is hardly noise{rest}: {seen}, one-sided p {shown_p(evidence)}"
-        outcome, reason = "warning", f"worse by more than {limit:.3g}, {said}"
+        outcome, reason = "warning", f"worse by more than {limit:g}, {said}"
     else:
-        outcome, reason = "unclear", f"worse by more than {limit:.3g}, which could be noise: {seen}, p {shown_p(p)}"
+        outcome, reason = "unclear", f"worse by more than {limit:g}, which could be noise: {seen}, p {shown_p(p)}"
         if difference.sd is not None:
             needed = cases_needed(difference.sd, worse, ALPHA / tests)
-            reason += f"; about {needed} cases would tell a change of {worse:.3f} from noise"
+            reason += f"; about {needed} cases would tell a change of {worse:.{decimals}f} from noise"
     return GateCheck(comparison.metric, name, outcome, reason, difference, p, worse / (before or 1.0))
 
 
@@ -420,7 +429,7 @@ def write_summary(path: Path, names: Mapping[str, str], checks: Sequence[GateChe
         "",
         *told,
         "",
-        "In brackets: 95% intervals over cases, by bootstrap, or Wilson's where all scores are 0 or 1.",
+        "In brackets: 95% intervals over cases, by bootstrap, or Wilson's for a mean of scores that are all 0 or 1.",
     ]
     if any(check.difference and check.difference.labels is not None for check in checks):
         lines.append("Where n counts labels, means are what people would give, estimated from them, with t intervals.")

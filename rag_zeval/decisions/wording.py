@@ -11,7 +11,7 @@ from rag_zeval.decisions.sides import Side
 from rag_zeval.results import Judged
 from rag_zeval.statistics.bootstrap import BootstrapEstimate
 from rag_zeval.terminal_tables import print_framed
-from rag_zeval.text import one_line, visible
+from rag_zeval.text import decimals_beside, one_line, visible
 
 DASH = "–"
 MOST_EDITS = 10  # most edited cases that are named
@@ -31,7 +31,8 @@ def shown(estimate: BootstrapEstimate | None, number: str = ".3f") -> str:
 
 
 def shown_p(p: float | None) -> str:
-    return DASH if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
+    """Format a p-value. It has more digits than three if it would else seem to be on the other side of ALPHA."""
+    return DASH if p is None else "< 0.001" if p < 0.001 else f"{p:.{decimals_beside(p, ALPHA)}f}"
 
 
 def significant(p: float | None) -> bool:
@@ -44,8 +45,8 @@ def cells(difference: Difference) -> list[str]:
     return [difference.slice_tag, str(difference.n), *means, shown_p(difference.p), shown_p(difference.p_holm)]
 
 
-def coverage(name: str, of: Coverage) -> str:
-    return f"{name}: {of.scored} of {of.cases} cases have a score ({of.share:.1%})"
+def coverage(name: str, of: Coverage, decimals: int = 1) -> str:
+    return f"{name}: {of.scored} of {of.cases} cases have a score ({of.share:.{decimals}%})"
 
 
 def truthless(n: int) -> str:
@@ -104,12 +105,23 @@ def notes(comparison: Comparison) -> list[str]:
             f"B - A over all cases, if missing scores could be anything from 0 to 1: between {low:+.3f} and {high:+.3f}"
         )
     lines += comparison.unlabelled
-    if comparison.corrected and significant(comparison.overall.p) and not significant(comparison.corrected[0].p):
-        lines.append(
+    if comparison.corrected and (said := _people_differ(comparison.overall, comparison.corrected[0])):
+        lines.append(said)
+    return lines
+
+
+def _people_differ(judge: Difference, people: Difference) -> str | None:
+    """Return a line if the judge sees a change over all cases that people's labels do not confirm, else None."""
+    if not significant(judge.p) or judge.change is None:
+        return None
+    if people.change is None or not significant(people.p):
+        return (
             "the judge sees a change that people's labels do not confirm: it may be the judge's taste, such as for "
             "longer answers, or there are too few labels"
         )
-    return lines
+    if judge.change.value * people.change.value < 0:
+        return "the judge and people's labels see opposite changes: trust the labels"
+    return None
 
 
 def print_sides(sides: Sequence[Side], letters: Iterable[str]) -> None:

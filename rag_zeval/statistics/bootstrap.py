@@ -280,15 +280,15 @@ def grouped_share_interval(groups: Sequence[Sequence[bool]]) -> tuple[float, flo
     """Return the 95% interval of the share of true outcomes, if the outcomes of a group depend on each other.
 
     It is Wilson's, but n is the number of independent outcomes that would show the share as exactly as these groups do
-    (Dean and Pagano 2015, Journal of Survey Statistics and Methodology 3, 484-503). If all outcomes are the same, it is
-    the number of groups. There must be at least one group, and none may be empty.
+    (Dean and Pagano 2015, Journal of Survey Statistics and Methodology 3, 484-503). If all outcomes are the same, or if
+    there is one group, it is the number of groups. There must be at least one group, and none may be empty.
 
         grouped_share_interval([[True, True], [False]])  # two questions, one of them with two answers
     """
     hits, sizes = np.array([(sum(group), len(group)) for group in groups], dtype=np.float64).T
     n, share = float(sizes.sum()), float(hits.sum() / sizes.sum())
     variance = float(((hits - share * sizes) ** 2).sum()) / n**2
-    if share in (0.0, 1.0):
+    if share in (0.0, 1.0) or len(groups) == 1:
         return _wilson(share, len(groups))
     return _wilson(share, min(n, share * (1 - share) / variance) if variance else n)
 

@@ -79,6 +79,7 @@ def test_the_mean_of_training_seeds_is_compared(run: Path, judge_server: Any, ca
     assert main([str(run), yes, "bleu", "--seed", perfect, "--seed", perfect, "--seed", yes]) == 0
     assert capsys.readouterr().out == shown  # each seed counts once
     assert "and other seeds: 1, minus bleu" in " ".join(shown.split()) and "same_ranking" not in shown
+    assert "few of them make intervals too narrow and p too small" in " ".join(shown.split())
     values = {}
     for seed in (yes, perfect):
         assert main([str(run), seed, "bleu"]) == 0

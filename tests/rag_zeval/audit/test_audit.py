@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from rag_zeval.audit.agreement import Statistic
 from rag_zeval.audit.labelled_results import LabelledResults
+from rag_zeval.audit.printing import conclusion
 from rag_zeval.audit.sheet import CLAIM, Item, Label, SheetPlan, read_items
 from rag_zeval.csv_files import sheet_rows, sheet_text
 from rag_zeval.files import json_line, read_json, read_jsonl, write_json
@@ -121,10 +123,18 @@ def test_the_human_ceiling(write_results: Any, fill: Any, run: Any, tmp_path: Pa
     assert "the second person 1.000" in both.stdout and "the judge is below the human ceiling" in both.stdout
     fill(second, results, lambda score: "yes" if score else "no")  # the second person says what the judge does
     alike = run("audit", "sheet.csv", results, second)
-    assert "the judge and the second person are indistinguishable" in alike.stdout
+    assert "these rows show no difference between the judge and the second person" in alike.stdout
+    fill(tmp_path / "sheet.csv", results, lambda score: "yes")
+    fill(second, results, lambda score: "yes")
+    assert "a kappa is undefined" in run("audit", "sheet.csv", results, second).stdout
     fill(second, results, lambda score: "")
     none = run("audit", "sheet.csv", results, second)
     assert (none.returncode, "shares no labelled row" in none.stderr) == (2, True)
+
+
+def test_the_last_line_prints_kappa_with_the_digits_that_decide() -> None:
+    said = conclusion(Statistic(0.69996, (0.5, 0.70004), 100), 0.7)
+    assert said == "Cohen's kappa 0.69996 [0.50000, 0.70004] is below 0.7, which the interval includes"
 
 
 def test_disagreements_are_shown_as_text_and_one_class_decides_nothing(

@@ -79,6 +79,13 @@ def test_a_gain_that_is_the_judges_taste_is_told_from_a_true_one() -> None:
     assert true_gain >= 25
 
 
+def test_a_change_that_people_see_in_the_other_direction_is_said() -> None:
+    random = np.random.default_rng(0)
+    found = compared(side("a", 0.8, plain, random), side("b", 0.4, lambda case: 0.85, random), 1)
+    assert found.overall.change.low > 0 > found.corrected[0].change.high
+    assert notes(found)[-1] == "the judge and people's labels see opposite changes: trust the labels"
+
+
 def test_the_gate_decides_on_the_corrected_scores() -> None:
     random = np.random.default_rng(1)
     flattered, honest = side("a", 0.7, taste, random), side("b", 0.7, plain, random)

@@ -61,7 +61,7 @@ def test_the_command_plans_and_draws_more_without_losing_a_label(write_results: 
     results: Path = write_results(cases=150)
     shown = run("sample", results, "--width", 0.2).stdout
     planned = int(re.findall(r"corrected score │ (\d+) of", shown)[0])
-    assert "finds a true difference of 0.100 in 28%, 0.200 in 79%, 0.300 in 99% of cases" in shown
+    assert "finds a true difference of 0.100 in 28%, 0.200 in 79%, 0.300 in 99% of comparisons" in shown
     assert not list(results.parent.glob("*.csv"))
     assert run("sample", results, "--n", planned // 2).returncode == 0
     sheet = results.parent / "sheet.csv"

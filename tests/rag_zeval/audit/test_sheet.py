@@ -245,6 +245,7 @@ def test_the_only_metric_with_claims_need_not_be_named(write_results: Any) -> No
         ({"trajectory": [{"id": "A", "atomic_claims": []}]}, "claim", "no answer has a claim by rag_zeval"),
         ({"scores": [None]}, "answer", "no answer has a score by rag_zeval"),
         ({"metric": "ragchecker_hallucination"}, "answer", "the lower ragchecker_hallucination is, the better"),
+        ({"metric": "umbrela"}, "answer", "umbrela goes up to 3, but people's grades stand for 0 to 1"),
     ],
 )
 def test_what_cannot_be_labelled_is_named(

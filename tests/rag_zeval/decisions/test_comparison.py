@@ -104,6 +104,7 @@ def test_the_bounds_are_reached_by_scores_of_0_and_1_in_place_of_the_missing(sid
     cases = sorted({*a, *b})
     cells = [of.get(case) for case in cases for of in (a, b)]
     missing = [at for at, score in enumerate(cells) if score is None]
+    assert compare_sides(side(a, "umbrela"), side(b, "umbrela"), "umbrela", draws=2).bounds is None  # goes up to 3
     found = compare_sides(side(a), side(b), "m", draws=2).bounds
     if not missing or len(missing) > 10:
         assert (found is None) == (not missing)

@@ -12,6 +12,7 @@ from scipy import stats
 
 from rag_zeval.decisions.consistency import ANSWERS, Steadiness, steadiness
 from rag_zeval.scripted_judge import ScriptedJudge
+from rag_zeval.statistics.bootstrap import share_interval
 
 
 def write(path: Path, rows: list[Any]) -> str:
@@ -60,6 +61,7 @@ def test_two_runs_have_no_index_and_equal_scores_no_ranks(tmp_path: Path, result
         for run in range(2)
     ]
     steady = by_metric(*specs)["m"]
+    assert steady.mean == (1, share_interval(2, 2))  # as in `metrics` and `evaluate`: two questions prove little
     assert steady.spread == (0, (0, 0)) and steady.index is steady.ranks is None and not steady.widest
     answers = by_metric(*specs)[ANSWERS]  # each two are alike in one word of two
     assert (answers.questions, answers.mean, answers.spread) == (2, (0.5, (0.5, 0.5)), None) and not answers.widest

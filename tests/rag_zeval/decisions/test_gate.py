@@ -8,12 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from experiments import gate_alarms
 from rag_zeval.decisions.comparison import compare_sides
 from rag_zeval.decisions.gate import (
     POWER,
+    Bar,
     Limits,
+    bar_checks,
     cases_needed,
     decide,
     in_order,
@@ -24,7 +28,7 @@ from rag_zeval.decisions.gate import (
     write_summary,
 )
 from rag_zeval.decisions.sides import Side
-from rag_zeval.decisions.wording import ALPHA
+from rag_zeval.decisions.wording import ALPHA, shown_p
 from rag_zeval.golden.release_measures import with_measures
 from rag_zeval.statistics.discriminative_power import randomisation_p
 
@@ -74,6 +78,36 @@ def test_the_limit_itself_is_allowed_and_more_of_a_metric_of_faults_fails(side: 
     worse, better = compare_sides(few, many, metric), compare_sides(many, few, metric)
     assert passed(decide([worse], Limits(max_drop=0.2))) and not passed(decide([worse], Limits(max_drop=0.199)))
     assert passed(decide([better], STRICT))
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    score=st.floats(0.5, 0.99), limit=st.sampled_from([0.0, 0.02, 0.05, 0.1]), past=st.sampled_from([1, 30, 400, 4000])
+)
+def test_printed_numbers_show_why_a_check_failed_or_passed(side: Any, score: float, limit: float, past: int) -> None:
+    def printed(reason: str) -> list[float]:
+        return [float(number) for number in re.findall(r"-?\d+\.\d+", reason)]
+
+    for direction in (-1, 1):  # a drop just below and just above the limit, and a value just above and below a bar
+        drop = max(0.0, limit + direction * past * 1e-6)
+        after = side({str(at): score - drop for at in range(20)})
+        [_, check] = decide([compare_sides(side({str(at): score for at in range(20)}), after, "m")], Limits(limit))
+        shown = printed(check.reason.partition("B - A is ")[2])[0]
+        assert (check.outcome == "passed") == (-shown <= limit), check.reason
+        [_, bar] = bar_checks(after, [Bar("m", round(score - limit, 6), least=True)], {}, Limits(), alone=True)
+        value, low, _ = printed(bar.reason)[:3]
+        told = "failed" if value < round(score - limit, 6) else "warning" if low < round(score - limit, 6) else "passed"
+        assert bar.outcome == told, bar.reason
+
+
+def test_a_p_just_above_alpha_is_not_printed_as_alpha() -> None:
+    assert [shown_p(p) for p in (0.05, 0.0502, 0.0498, 0.051, 0.0001)] == [
+        "0.050",
+        "0.0502",
+        "0.0498",
+        "0.051",
+        "< 0.001",
+    ]
 
 
 def test_a_slice_may_be_called_all(side: Any) -> None:
@@ -205,6 +239,8 @@ def test_missing_scores_fail_by_coverage_and_never_as_scores_of_zero(side: Any) 
     left_out = side({case: score for case, score in scored.items() if int(case) >= 6})
     assert outcomes(before, left_out)["coverage"] == "failed"  # a case that B lacks is no score either
     assert outcomes(before, side(dict.fromkeys(scored)), Limits(min_coverage=0))["all"] == "failed"
+    [check, _] = decide([compare_sides(before, few, "m", draws=100)], Limits(min_coverage=0.9502))
+    assert check.reason == "B: 95 of 100 cases have a score (95.00%), must be 95.02%"
 
 
 def test_a_slice_without_scores_fails_and_one_missing_score_of_a_small_slice_could_be_chance(side: Any) -> None:

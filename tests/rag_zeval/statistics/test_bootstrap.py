@@ -160,6 +160,10 @@ def test_the_interval_of_a_share_of_groups_covers_it(share: float) -> None:
     assert covered[0] / 400 > 0.88 and covered[1] / 400 < 0.85
 
 
+def test_many_outcomes_of_one_group_say_no_more_than_few() -> None:
+    assert grouped_share_interval([[True, False] * 50]) == grouped_share_interval([[True, False]])
+
+
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0]), max_size=6))
 def test_the_interval_of_scores_is_that_of_a_share_where_all_are_0_or_1(scores: list[float]) -> None:
     found = score_interval([[score] for score in scores])
