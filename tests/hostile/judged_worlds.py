@@ -1,6 +1,7 @@
 """What scorers are asked about, and what an honest judge makes of it: for every scorer that asks a judge."""
 
 import functools
+import itertools
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -58,8 +59,8 @@ class Bench:
             raise
 
     def _examples(self) -> Iterator[Example]:
-        while True:  # the next is taken when the one before is done
-            yield self._example
+        for number in itertools.count():  # the next is taken when the one before is done
+            yield replace(self._example, id=str(number))
 
 
 @functools.cache

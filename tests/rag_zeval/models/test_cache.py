@@ -47,7 +47,7 @@ def test_a_key_is_the_same_for_the_same_and_another_for_any_single_change(identi
         dataclasses.replace(request, response_schema={"type": "new"} if request.response_schema is None else None),
         dataclasses.replace(request, messages=(*request.messages, {"role": "user", "content": "x"})),
         dataclasses.replace(request, sampling=dataclasses.replace(sampling, temperature=sampling.temperature + 0.5)),
-        dataclasses.replace(request, sampling=dataclasses.replace(sampling, top_p=sampling.top_p / 2 + 0.6)),
+        dataclasses.replace(request, sampling=dataclasses.replace(sampling, top_p=1 - sampling.top_p / 2)),
         dataclasses.replace(request, sampling=dataclasses.replace(sampling, max_tokens=sampling.max_tokens + 1)),
         dataclasses.replace(request, sampling=dataclasses.replace(sampling, seed=sampling.seed + 1)),
     ]

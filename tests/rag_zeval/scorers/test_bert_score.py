@@ -21,7 +21,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_precision_and_recall_change_places_with_the_texts(folder: Path) -> None:
     texts, scorer = ("ann was born", "the red wine"), BertScore(str(folder))
-    examples = [Example("x", "q", one, (other,)) for one, other in (texts, texts[::-1])]
+    examples = [Example(one, "q", one, (other,)) for one, other in (texts, texts[::-1])]
     there, back = scorer.score(examples)
     ((first,), (second,)) = there.parts["answers"], back.parts["answers"]
     assert first["precision"] == pytest.approx(second["recall"]) != pytest.approx(first["recall"])
