@@ -181,7 +181,7 @@ def many(make_row: MakeRow, make_claim: Any) -> list[Row]:
             for _ in range(2)
         ]
         status = rng.choice(["ok", "ok", "repaired", "failed: HTTP 500"])
-        changes: Row = {"slice_tag": rng.choice([None, "billing", "returns"]), "question": f"Does {rng.random()} hold?"}
+        changes: Row = {"slice_tag": rng.choice([None, "billing", "returns"]), "question": f"Does {case / 7} hold?"}
         if metric == "hallucination":
             changes |= {"metric": "ragchecker_hallucination"}
         if status.startswith("failed"):
@@ -199,7 +199,7 @@ def said(row: Row) -> list[str]:
 
 def expected(rows: list[Row], chosen: Row) -> list[str]:
     """The ids that the filters `chosen` leave, in their order; a second way to find them."""
-    slices = {row["case"]: row["slice_tag"] for row in reversed(rows)}  # that of a case's first row
+    slices = {(row["case"], row["slice_tag"] or "(none)") for row in rows}
     better = -1 if chosen["metric"] == "ragchecker_hallucination" else 1
     sign = -better if chosen["order"] == "best first" else better
     found = []
@@ -210,7 +210,7 @@ def expected(rows: list[Row], chosen: Row) -> list[str]:
         texts = " ".join(text for other in rows if other["case"] == row["case"] for text in said(other)).lower()
         if (
             row["metric"] == chosen["metric"]
-            and chosen["slice"] in ("any slice", slices[row["case"]] or "(none)")
+            and (chosen["slice"] == "any slice" or (row["case"], chosen["slice"]) in slices)
             and any(row["statuses"][at].startswith(chosen["status"]) for at in places)
             and (false or not chosen["unsupported"])
             and all(word in texts for word in chosen["words"].lower().split())
