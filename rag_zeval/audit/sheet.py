@@ -166,9 +166,8 @@ def draw_more(
     Each new row comes from the stratum where it shrinks the interval of the mean most, judged by the spread of the
     labels so far (Neyman allocation: Cochran 1977, Sampling Techniques, section 5.5). Within a stratum, old and new
     rows together count as a simple random sample: each has the probability rows / items of the stratum. That is nearly
-    right. A stratum whose first labels happen to be equal gets fewer new rows, which biases the mean by about a tenth
-    of its standard error if there are three to five first labels in each stratum. Raises InputError for a sheet of kept
-    labels, because its rows were drawn from other strata.
+    right. A stratum whose first labels happen to be equal gets fewer new rows, which biases the mean a little.
+    Raises InputError for a sheet of kept labels, because its rows were drawn from other strata.
     """
     if plan.kept:
         raise InputError("--more: this sheet was made of kept labels; `rag-zeval reuse-labels --n` adds rows to it")

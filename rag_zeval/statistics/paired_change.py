@@ -54,12 +54,11 @@ def standing_out_p(group: Floats, others: Floats, resamples: int, seed: int) -> 
 
     It is a permutation test over random choices of as many cases. The statistic is Welch's t, so that a large group
     with more noise than the others causes no more false alarms (Chung and Romano 2013, Exact and asymptotically robust
-    permutation tests, Annals of Statistics 41, 484-507). A small group with several times the noise does: with scores
-    of 0 and 1, p <= 0.025 then occurs 5 to 14 times in 100 for 4 to 12 cases beside 60 others. If the mean of the
-    others is below 0, it is shifted to 0: a group does not stand out just because the others fell. p is 1 if either
-    side has fewer than two cases, or if the group's mean is not above. Otherwise it is at least 1 / (1 + draws). There
-    are at most `resamples` draws, and fewer if p is large (Besag and Clifford 1991, Sequential Monte Carlo p-values,
-    Biometrika 78, 301-304) or if they would take more than MOST numbers.
+    permutation tests, Annals of Statistics 41, 484-507). A small group with several times the noise does. If the mean
+    of the others is below 0, it is shifted to 0: a group does not stand out just because the others fell. p is 1 if
+    either side has fewer than two cases, or if the group's mean is not above. Otherwise it is at least 1 / (1 + draws).
+    There are at most `resamples` draws, and fewer if p is large (Besag and Clifford 1991, Sequential Monte Carlo
+    p-values, Biometrika 78, 301-304) or if they would take more than MOST numbers.
     """
     n, others = len(group), others - min(0.0, float(others.mean())) if len(others) else others
     if min(n, len(others)) < 2:
