@@ -45,13 +45,12 @@ Parts = dict[str, float]
 
 @dataclass(frozen=True)
 class Prompt:
-    """A row's prompt as token ids and as text, with what is needed to score its replies.
+    """A row's prompt as token ids, with what is needed to score its replies.
 
     truth: what the reward uses, as JSON: `alphas`, `variant`, `reference` and, if the prompt repeats them, `answers`.
     """
 
     ids: list[int]
-    text: str
     truth: str
     alphas: list[float]
     answers: list[str] | None
@@ -65,9 +64,9 @@ class Prompt:
 def read_prompt(row: Row, tokenizer: Any, words: PolicyTokens) -> Prompt:
     """Return the prompt of a row. words: the tokens in which quotes are compared with the reference."""
     stored, ids = row["reward_model"]["ground_truth"], chat_ids(tokenizer, row["prompt"])
-    text, truth = tokenizer.decode(ids, skip_special_tokens=True), json.loads(stored)
+    truth = json.loads(stored)
     reference = ReferenceIndex(words(truth["reference"]))
-    return Prompt(ids, text, stored, truth["alphas"], truth.get("answers"), reference, truth["variant"])
+    return Prompt(ids, stored, truth["alphas"], truth.get("answers"), reference, truth["variant"])
 
 
 class Training:
@@ -193,16 +192,17 @@ class Training:
 
     def write_rollouts(self, step: int, asked: Sequence[Prompt], texts: Sequence[str], parts: Sequence[Parts]) -> None:
         """Write a step's rollouts as verl does, so that `make reward-audit` can read them."""
+        inputs = [self.tokenizer.decode(prompt.ids, skip_special_tokens=True) for prompt in asked]
         rows = [
             {
-                "input": prompt.text,
+                "input": shown,
                 "output": text,
                 "gts": prompt.truth,
                 "score": part["score"],
                 "step": step,
-                "uid": f"{text_id('prompt', prompt.text)}_{at % self.settings.rollouts}_0",
+                "uid": f"{text_id('prompt', shown)}_{at % self.settings.rollouts}_0",
             }
-            for at, (prompt, text, part) in enumerate(zip(asked, texts, parts, strict=True))
+            for at, (shown, prompt, text, part) in enumerate(zip(inputs, asked, texts, parts, strict=True))
         ]
         write_bytes(self.folder / "rollouts" / "train" / f"{step}.jsonl", b"".join(map(json_line, rows)))
 

@@ -237,7 +237,7 @@ def test_a_label_is_found_whatever_is_around_it(word: str, brackets: tuple[str, 
     for reply, reason in (
         (f"The document says {label} there.", within),
         (f"It is not {label}.", within),
-        (f"{around}{word}{around}", ""),
+        (f"{around}{word}{around}", "neither of"),
     ):
         with pytest.raises(Unreadable, match=reason):
             read_label(reply)
