@@ -86,7 +86,7 @@ help: ## list the targets
 	@echo 'usage: make TARGET [PROFILE=nano|small|short|paper|single] [ARGS="key=value ..."]'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-env: $(READY) ## make the virtual environment (every other target does so by itself)
+env: $(READY) ## make the virtual environment (targets that need it do so by themselves)
 
 $(READY): $(LOCK) pyproject.toml
 	@rm -f $@; for python in $(or $(PYTHON),python3 python3.12 python3.11 python3.10); do \
