@@ -66,7 +66,7 @@ def is_nothing(value: Any) -> bool:
     if isinstance(value, (list, tuple, set, dict)):
         return not value
     missing = type(value).__name__ in ("NAType", "NaTType")  # pandas' missing values; pandas need not be installed
-    return value is None or missing or (isinstance(value, float) and math.isnan(value))
+    return value is None or missing or (isinstance(value, (float, Decimal)) and math.isnan(value))
 
 
 def is_object(value: Any) -> bool:
@@ -110,9 +110,9 @@ def unquoted(value: Any) -> Any:
 def as_text(value: Any) -> str | None:
     """Return a value as text. None if it means that nothing is there.
 
-    Numbers and truth values become what Python prints. A list that holds one text, or the parts of one, is that text.
-    A text that prints a chunk or a message of LangChain is read as the text inside. Raises InputError for other lists
-    and for objects.
+    Numbers and truth values become what Python prints. But 7.0 becomes "7", because pandas holds whole numbers as
+    floats if one is missing. A list that holds one text, or the parts of one, is that text. A text that prints a chunk
+    or a message of LangChain is read as the text inside. Raises InputError for other lists and for objects.
     """
     value = _decoded(value)
     if isinstance(value, list) and (joined := _joined(value)) is not None:
@@ -133,7 +133,7 @@ def _plain(value: Any) -> str | None:
             f"must be a text, found {_kind(value)}; if the text is inside, name its place, as in "
             "--map answer=output.text or --map answer=outputs.0"
         )
-    return str(value)
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def _joined(items: list[Any]) -> str | None:
@@ -171,12 +171,7 @@ def _inner_text(item: Mapping[Any, Any], column: str = "COLUMN") -> Any:
 
 
 def as_id(value: Any) -> str | None:
-    """Return an id as text. 7.0 becomes "7", because a column of whole numbers with a gap is read as floats.
-
-    Raises InputError for lists and objects.
-    """
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
+    """Return an id as text, with numbers as in `as_text`. Raises InputError for lists and objects."""
     return _plain(value)
 
 

@@ -101,7 +101,8 @@ def choose(
             del taken[field]
     wanted = [field for field in NEEDED if judged or field != "contexts"]
     if lacking := [field for field in wanted if not NEEDED[field] & taken.keys()]:
-        raise InputError(missing_columns(lacking, taken, there, sample))
+        known = [{name: value for name, value in row.items() if name not in meant_otherwise} for row in sample]
+        raise InputError(missing_columns(lacking, taken, there, known))
     if "answers" in taken and "answer" in taken:  # the user chose one of them
         del taken["answers" if "answer" in names else "answer"]
     used = {*roots, *(root for path in taken.values() for root in roots_of(path, there))}
@@ -109,7 +110,7 @@ def choose(
     overlooked: dict[str, str] = {}
     for name in (name for name in unused if there[name] and not _holds_numbers(name, sample)):
         told = [field for field in TOLD if field in OBJECTS or name not in wrappers]
-        if meaning := seems(name, meant_otherwise, taken, told):
+        if meaning := seems(name, meant_otherwise, taken, told, sample):
             overlooked[name] = meaning
     for field in ("contexts", "truth"):
         if field in inside and not taken.keys() & ({field, "passage"} if field == "contexts" else {field}):

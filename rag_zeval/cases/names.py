@@ -225,6 +225,14 @@ LAYOUTS = (
         {"input": "q?", "output": "t", "generated_output": "a", "context": "c", "metadata": None},
     ),
     Layout(
+        "rag-zeval questions",  # with answers beside them
+        ("question", "truth", "snippets", "gold_chunk_ids", "documents"),
+        {"question": "question", "truth": "truth", "gold_chunk_ids": "gold_chunk_ids", "contexts": "contexts"},
+        {"question": "q?", "truth": "t", "snippets": ["s"], "gold_chunk_ids": ["d.md#1"],
+         "documents": ["d.md"], "answer": "a", "contexts": ["c"]},
+        {"documents": "a list of file names, not what was retrieved"},
+    ),
+    Layout(
         "DPR",  # DPR, FiD, Atlas: gold answers in `answers`, retrieved contexts in `ctxs`
         ("question", "answers", "ctxs"),
         {"question": "question", "truth": "answers", "contexts": "ctxs"},

@@ -36,7 +36,9 @@ from rag_zeval.judge.needs import BETWEEN
 from rag_zeval.judge.schema import LETTERS
 from rag_zeval.text import one_line, text_id
 
-ID_OR_LINK = re.compile(r"[!-~]*[\d_/#][!-~]*")  # no spaces, and a character that is rare in words
+# No spaces, and a character that is rare in words; or the name of a file.
+NO_CONTENT = re.compile(r"[!-~]*[\d_/#][!-~]*|.+\.(?:csv|docx?|html?|json|md|pdf|pptx?|txt|xlsx?)", re.IGNORECASE)
+LONGEST_CELL = 32_767  # characters that Excel keeps of a text
 LONG_CONTEXT = 30  # characters of a context that no question contains by chance
 MOST_TOLD = 20  # bad rows of a file that are listed one by one
 
@@ -83,8 +85,8 @@ class CaseFile:
         contexts = [text for case in self.cases for text in case.contexts]
         words = [word for case in self.cases for word in (case.reference or "").split() if not word.isdecimal()]
         for name, texts in {"retrieved contexts": contexts, "references": words}.items():
-            if texts and all(map(ID_OR_LINK.fullmatch, texts)):
-                yield f"  warning: the {name} look like ids or links, not texts: '{texts[0]}'"
+            if texts and all(map(NO_CONTENT.fullmatch, texts)):
+                yield f"  warning: the {name} look like ids, links or names of files, not texts: '{texts[0]}'"
         yield from self._doubts()
         for name, meaning in self.columns.overlooked.items():
             yield f"  warning: column '{name}' is not used; {meaning}"
@@ -100,6 +102,9 @@ class CaseFile:
             if marks := [text for text in of if text.strip().lower() in PLACEHOLDERS]:
                 yield f"  warning: {FIELDS[name]}: {len(marks)} of {len(of)} say '{marks[0]}', which is read as a text"
         for name, of in {"question": [case.question for case in self.cases], **texts}.items():
+            if cut := sum(len(text) == LONGEST_CELL for text in of):
+                said = f"{cut} of {len(of)} have {LONGEST_CELL:,} characters, the most that Excel keeps"
+                yield f"  warning: {FIELDS[name]}: {said}; the texts may be cut off"
             # a chunk may well be JSON
             if lists := [text for text in of if prints_object(text, or_list=name in ("question", "answer"))]:
                 said = f"{len(lists)} of {len(of)} print a list or object, which is read as a text"
@@ -496,7 +501,7 @@ def _amount(value: Any) -> float | None:
         return None
     try:
         amount = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         amount = math.nan
     if not 0 <= amount < MOST:
         point = ", with a point before its fraction" if "," in str(value) else ""

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -184,19 +185,20 @@ def _decodes(content: bytes, encoding: str) -> bool:
 
 
 def _delimited(path: Path, encoding: str, delimiter: str | None) -> Iterator[PlacedRow]:
-    with _text(path, encoding) as file:
-        first = file.readline()
+    with _text(path, encoding) as text:
+        file = (line.removeprefix("\ufeff") for line in text)  # each of several joined files may begin with a mark
+        first = next(file, "")
         start = 1
         if first.lower().startswith("sep=") and len(first.strip()) == len("sep=") + 1:  # Excel's own line
-            delimiter, first, start = first[len("sep=")], file.readline(), 2
+            delimiter, first, start = first[len("sep=")], next(file, ""), 2
         while first and not first.strip(f'{DELIMITERS}" \r\n'):  # an empty row, which spreadsheets may begin with
-            first, start = file.readline(), start + 1
+            first, start = next(file, ""), start + 1
         names: list[str] = []
         delimiter = delimiter if delimiter and delimiter in first else delimiter_of(first)
         lines: Iterable[str] = chain([first], file)
         is_markdown = False
         if delimiter == "|":
-            second = file.readline()
+            second = next(file, "")
             is_markdown = all(map(MARKDOWN_RULE.fullmatch, second.split("|")))
             lines = chain([first, second], file)
         if is_markdown:  # in its cells, \| is a bar
@@ -209,7 +211,8 @@ def _delimited(path: Path, encoding: str, delimiter: str | None) -> Iterator[Pla
                 names = _header(path, cells)
             elif any(cell.strip() for cell in cells) and not (is_markdown and line == start + 1):
                 is_cut = is_markdown and len(cells) != len(names)
-                found = _wrong_number(names, cells) if is_cut else _cells(names, cells, line - start)
+                with locate(f"{path}:{line}"):
+                    found = _wrong_number(names, cells) if is_cut else _cells(names, cells, line - start)
                 if isinstance(found, WrongNumber) and not is_cut and len(cells) > len(names):
                     found = InputError(f"{found}; put a cell that contains {delimiter!r} in quotation marks")
                 yield f"{path}:{line}", found
@@ -232,6 +235,12 @@ def _spaced_once(cell: Any) -> str:
     return "" if cell is None else " ".join(str(cell).split())
 
 
+@cache
+def _unnumbered(name: str) -> str:
+    """Return the name of a column as its header has it."""
+    return COLUMN_NUMBER.sub("", name)
+
+
 def unique_names(cells: Iterable[Any]) -> list[str]:
     """Return the names of columns, "" for a column without one. Raises InputError if two names are the same."""
     names = [_spaced_once(cell) for cell in cells]
@@ -248,11 +257,15 @@ def _cells(names: Sequence[str], cells: Sequence[Any], number: int) -> Row | Inp
     """Return a row as values by column name, or an InputError if it is another header or has too few or many cells.
 
     Empty cells are None; in a column without a name they are left out. Cells beyond the last name must be empty.
-    number: of the row, from 1.
+    number: of the row, from 1. Raises InputError for a header with another order, because all rows after it have it.
     """
-    pairs = zip(names, cells, strict=False)
-    if len(cells) >= len(names) and all(COLUMN_NUMBER.sub("", name) == _spaced_once(cell) for name, cell in pairs):
-        return InputError("repeats the names of the columns; remove the line")
+    written = [*map(_unnumbered, names)]
+    if _spaced_once(cells[0]) in written:
+        found = [*map(_spaced_once, cells[: len(names)])]
+        if found == written:
+            return InputError("repeats the names of the columns; remove the line")
+        if sorted(found) == sorted(written):
+            raise InputError("names the columns in another order; save what begins here as its own file")
     if number <= TITLE_ROWS:
         filled = [str(cell) for cell in cells if cell not in ("", None)]
         known = {field for cell in filled if len(cell) < LONGEST_NAME for field in fields_of(cell)}
@@ -317,7 +330,9 @@ def _excel(path: Path) -> Iterator[PlacedRow]:
     names = _header(path, rows[0][1] if rows else ())
     for at, (number, cells) in enumerate(rows[1:], 1):
         whole = [int(cell) if isinstance(cell, float) and cell.is_integer() else cell for cell in cells]
-        yield f"{path}: row {number}", _cells(names, whole, at)
+        with locate(f"{path}: row {number}"):
+            found = _cells(names, whole, at)
+        yield f"{path}: row {number}", found
 
 
 def _unmerged(sheet: Any) -> list[list[Any]]:
@@ -392,8 +407,12 @@ def rows_of(content: Any, source: object) -> Sequence[Any]:
     if isinstance(columns, list) and isinstance(data, list) and all(isinstance(row, list) for row in data):
         return [dict(zip(unique_names(columns), row, strict=False)) for row in data]  # pandas: split
     held = [key for key in ENTRIES if isinstance(content.get(key), (list, Mapping)) and _holds_rows(content[key])]
-    if not held and not {"question", "answer"} & _named(key for key in content if not _are_rows(content[key])):
-        held = [key for key in content if _are_rows(content[key])]
+    if not held:
+        held = [key for key in content if _are_rows(content[key])] or [
+            key for key, inner in content.items() if isinstance(inner, Mapping) and any(map(_are_rows, inner.values()))
+        ]
+        if {"question", "answer"} & _named(content.keys() - {*held}):
+            held = []
     if len(held) > 1:
         raise InputError(
             f"{source}: could hold its rows in {' or '.join(map(repr, held))}; save the right one as its own file"

@@ -12,6 +12,7 @@ from rag_zeval.cases.paths import ABSENT, at_path, is_number, numbered, option, 
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
 
+UNNAMED = ("(column ", "Unnamed: ")  # how we and pandas call a column without a name
 ALIKE = 0.85  # difflib ratio from which two names are alike: one wrong letter in seven
 TOLD = ("question", "answer", "answers", "contexts", "truth", "reference", "id", "system")  # fields to warn about
 OBJECTS = ("contexts", "answers")  # fields whose value may be an object
@@ -30,13 +31,30 @@ DEEPEST = 4  # names in a suggested path
 LOOKED_INSIDE = 10  # rows of every file into whose objects we look, which may have many names
 
 
-def seems(name: str, meant_otherwise: Mapping[str, str], taken: Mapping[str, str], told: Collection[str]) -> str | None:
-    """Return in words which of the fields to tell an unused column seems to hold, or None if its name does not say."""
+def seems(
+    name: str,
+    meant_otherwise: Mapping[str, str],
+    taken: Mapping[str, str],
+    told: Collection[str],
+    sample: Sequence[Row],
+) -> str | None:
+    """Return in words which of the fields to tell an unused column seems to hold, or None if its name does not say.
+
+    Of a column without a name, return that it holds texts.
+    """
     if name in meant_otherwise:
         return f"it is {meant_otherwise[name]}"
+    if name.startswith(UNNAMED):
+        if any(_sentences(row.get(name)) for row in sample):
+            return "it holds texts but has no name; columns of contexts are named context_1, context_2, ..."
+        return None
     ends_so = plain_name(name).endswith(("_answer", "_response"))  # of a system, such as gpt4_answer
     is_gold = snake_name(name).endswith("_answers")  # such as possible_answers
-    named = fields_of(name) or (["truth" if is_gold else "answer"] if ends_so else _like(name))
+    named = (
+        fields_of(name)
+        or fields_of(stem_of(pattern_of(name)))
+        or (["truth" if is_gold else "answer"] if ends_so else _like(name))
+    )
     fields = [field for field in told if field in named]
     if not fields:
         return None

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from rag_zeval.cases.cells import as_id, as_ids, is_nothing
+from rag_zeval.cases.cells import as_id, as_ids, as_truth, is_nothing
+from rag_zeval.cases.names import fields_of
+from rag_zeval.cases.paths import quoted_list
 from rag_zeval.cases.reading import question_id
 from rag_zeval.collect.request_body import RequestBody, compiled
 from rag_zeval.errors import InputError, needed
@@ -75,9 +77,9 @@ class Found:
 def read_questions(path: str | Path) -> list[Row]:
     """Read the rows of a JSONL file of questions: "question", and "id" and fields of KEPT if they are there.
 
-    "gold_answer" is another name of "truth". A row without an id gets one derived from its question, as in `evaluate`.
-    Raises InputError naming file, line and field at the first row that does not fit, and for a duplicate id or a file
-    without rows.
+    "gold_answer" is another name of "truth", and so are the names that `evaluate` knows. A row without an id gets one
+    derived from its question, as in `evaluate`. Raises InputError naming file, line and field at the first row that
+    does not fit, and for a duplicate id or a file without rows.
     """
     questions: dict[str, Row] = {}
     repeated: Counter[str] = Counter()
@@ -97,6 +99,12 @@ def read_questions(path: str | Path) -> list[Row]:
             kept: Row = {name: row[name] for name in ("truth", "slice_tag") if name in row}
             if kept.get("truth") is None and "gold_answer" in row:
                 kept["truth"] = row["gold_answer"]
+            named = [name for name, value in row.items() if "truth" in fields_of(name) and not is_nothing(value)]
+            if named and "truth" not in kept:  # a null there says that the question has none
+                if len(named) > 1:
+                    raise InputError(f"fields {quoted_list(named)} could each hold the ground truth: name one 'truth'")
+                with locate(f"field '{named[0]}'"):
+                    kept["truth"] = as_truth(row[named[0]])
             if row.get("gold_chunk_ids") is not None:
                 with locate("field 'gold_chunk_ids'"):
                     kept["gold_chunk_ids"] = list(as_ids(row["gold_chunk_ids"]))

@@ -12,18 +12,21 @@ from rag_zeval.errors import InputError
 
 CONTENTS = "[Content_Types].xml"  # the file of the archive that gives each part's type
 PARTS = ("document.main+xml", "footnotes+xml", "endnotes+xml")  # types of parts with text, in the order of reading
-UNSEEN = ("del", "moveFrom", "Fallback")  # removed by a tracked change, or a second form of what was read
+# Removed by a tracked change, or a second form of what is read, such as the pronunciation above a word (rt).
+UNSEEN = ("del", "moveFrom", "Fallback", "rt")
 BEFORE = {"br": "\n", "cr": "\n", "tab": " ", "ptab": " ", "noBreakHyphen": "-", "txbxContent": PARAGRAPH}
 AFTER = {"tr": PARAGRAPH, "tbl": PARAGRAPH, "txbxContent": PARAGRAPH}
-NOT_READ = {
-    "altChunk": "imported documents", "chart": "charts", "object": "embedded objects", "relIds": "diagrams",
-    "sym": "symbols of a font",
+DOUBTS = {
+    "altChunk": "imported documents, which are not read", "chart": "charts, which are not read",
+    "object": "embedded objects, which are not read", "relIds": "diagrams, which are not read",
+    "sym": "symbols of a font, which are not read",
+    "oMath": "equations, of which only the letters and digits are read: a fraction 1/2 becomes 12",
 }  # fmt: skip
 Attributes = dict[str, str]
 
 
 def word_text(content: bytes) -> tuple[str, list[str]]:
-    """Return the document's text, with blank lines between paragraphs, and a line on each kind of content not read.
+    """Return the document's text, with blank lines between paragraphs, and a line on each kind of content that is lost.
 
     A row of a table is a paragraph. Footnotes and endnotes follow the body. Tracked changes count as accepted.
     Raises InputError for another kind of file and for a document with a password. Also raises it for XML with a
@@ -37,7 +40,7 @@ def word_text(content: bytes) -> tuple[str, list[str]]:
     named = {CONTENTS}  # parts that have a type of their own; all others have that of their suffix
     of_suffix: dict[str, str] = {}
     pieces: list[str] = []
-    not_read: dict[str, None] = {}
+    doubts: dict[str, None] = {}
     within: Counter[str] = Counter()  # number of open elements, by name
 
     def note(_: str, of: Attributes) -> None:
@@ -51,8 +54,8 @@ def word_text(content: bytes) -> tuple[str, list[str]]:
     def start(name: str, _: Attributes) -> None:
         within[name] += 1
         pieces.append(BEFORE.get(name, ""))
-        if name in NOT_READ:
-            not_read[f"has {NOT_READ[name]}, which are not read"] = None
+        if name in DOUBTS:
+            doubts[f"has {DOUBTS[name]}"] = None
 
     def end(name: str) -> None:
         within[name] -= 1
@@ -79,7 +82,7 @@ def word_text(content: bytes) -> tuple[str, list[str]]:
     for part in PARTS:
         if part in parts:
             _parse(archive, parts[part], start, end, text)
-    return tidy("".join(pieces)), list(not_read)
+    return tidy("".join(pieces)), list(doubts)
 
 
 def _parse(

@@ -65,6 +65,14 @@ def test_the_example_of_every_layout_is_read(layout: Layout) -> None:
     assert filled == read.columns  # nulls in the first row change nothing
 
 
+def test_documents_of_our_questions_are_not_what_was_retrieved() -> None:
+    (layout,) = (layout for layout in LAYOUTS if layout.name == "rag-zeval questions")
+    row = {name: value for name, value in layout.example.items() if name != "contexts"}
+    assert read_cases([row]).cases[0].contexts == ()
+    with pytest.raises(InputError, match=r"no column found for the answer.*Add --map answer=COLUMN$"):
+        read_cases([{name: value for name, value in row.items() if name != "answer"}])
+
+
 @pytest.mark.parametrize(
     ("columns", "message"),
     [

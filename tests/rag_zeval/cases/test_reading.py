@@ -80,16 +80,19 @@ def test_what_stands_where_is_told() -> None:
         (["doc_1", "It is."], False),
         (["Nine."], False),
         (["4711"], True),
+        (["Handbook of 2024.PDF", "ferries.md"], True),
+        (["See ferries.md for it."], False),
     ],
 )
-def test_contexts_that_seem_to_be_ids_or_links_are_told(contexts: list[str], warned: bool) -> None:
+def test_contexts_that_seem_to_be_no_texts_are_told(contexts: list[str], warned: bool) -> None:
     read = read_cases([{**ROWS[0], "contexts": contexts}, {**ROWS[1], "contexts": contexts[:1]}])
     assert (
-        f"warning: the retrieved contexts look like ids or links, not texts: '{contexts[0]}'" in str(read)
+        f"warning: the retrieved contexts look like ids, links or names of files, not texts: '{contexts[0]}'"
+        in str(read)
     ) == warned
     read = read_cases([{"question": "q?", "answer": "a", "references": contexts}])
-    told = f"warning: the references look like ids or links, not texts: '{contexts[0]}'" in str(read)
-    assert told == (warned and contexts != ["4711"])  # which may be an answer
+    told = f"warning: the references look like ids, links or names of files, not texts: '{contexts[0]}'" in str(read)
+    assert told == (warned and contexts[0][0].islower())  # a number may be an answer; a reference is read by word
 
 
 LONG = "The museum opens at nine on all days of the week. "
@@ -115,6 +118,7 @@ LONG = "The museum opens at nine on all days of the week. "
         ({"contexts": "<generator object g at 0x7f>"}, "retrieved contexts: 1 of 2 print a list or object"),
         ({"contexts": "dict_values(['Rome'])"}, "retrieved contexts: 1 of 2 print a list or object"),
         ({"contexts": ['{"city": "Rome"}']}, None),
+        ({"contexts": ["c" * 32_767]}, "retrieved contexts: 1 of 2 have 32,767 characters, the most that Excel keeps"),
     ],
 )
 def test_texts_that_may_mean_something_else_are_told(cells: dict[str, Any], warning: str | None) -> None:

@@ -78,6 +78,7 @@ FILES: dict[str, tuple[str, Callable[[], bytes]]] = {
     "nested results": ("a.json", lambda: json_of({"version": 1, "results": {"results": ROWS}})),
     **{name: ("a.json", lambda name=name: json_of({name: ROWS})) for name in ("data", "rows", "samples", "test_cases")},
     "rows under any name": ("a.json", lambda: json_of({"meta": {"model": "m"}, "pairs": ROWS, "tags": ["a"]})),
+    "rows under any name in an object": ("a.json", lambda: json_of({"data": {"pairs": ROWS, "cursor": "c"}})),
     "a space after each delimiter": ("a.csv", lambda: as_text(",").replace(b'","', b'", "')),
 }
 
@@ -112,11 +113,20 @@ def test_a_header_below_a_title_is_named(tmp_path: Path, above: str) -> None:
         read_cases(tmp_path / "a.csv")
 
 
-def test_a_header_in_the_middle_is_no_row(tmp_path: Path) -> None:
-    table = "question,answer,contexts\nq?,a,c\n"
-    (tmp_path / "a.csv").write_text(table * 2)
-    with pytest.raises(InputError, match=r"a.csv:3: repeats the names of the columns; remove the line"):
-        read_cases(tmp_path / "a.csv")
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ("question,answer,contexts", "repeats the names of the columns; remove the line"),
+        ('\ufeff"question",answer,contexts', "repeats the names of the columns; remove the line"),
+        ("contexts,question,answer", "names the columns in another order; save what begins here as its own file"),
+    ],
+)
+def test_a_header_in_the_middle_is_no_row(tmp_path: Path, second: str, message: str) -> None:
+    rows = "".join(f"q{number}?,a,c\n" for number in range(30))
+    (tmp_path / "a.csv").write_text(f"\ufeffquestion,answer,contexts\n{rows}{second}\nq?,a,c\n")
+    for encoding in (None, "utf-8"):
+        with pytest.raises(InputError, match=f"a.csv:32: {message}"):
+            read_cases(tmp_path / "a.csv", encoding=encoding, skip_bad_rows=message.startswith("names"))
 
 
 def test_columns_of_one_name_are_numbered_unless_one_may_be_meant(tmp_path: Path) -> None:
@@ -138,6 +148,13 @@ def test_a_column_without_a_name_is_told_if_it_holds_something(tmp_path: Path) -
     assert read_cases(tmp_path / "a.csv").columns.unused == ("(column 2)",)
     (case, _) = read_cases(tmp_path / "a.csv", {"truth": "(column 2)"}).cases
     assert case.truth == "note"
+
+
+@pytest.mark.parametrize("name", ["", "Unnamed: 3"])
+def test_texts_in_a_column_without_a_name_are_told(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a.csv").write_text(f"question,answer,contexts,{name}\nq?,a,One is.,Two is.\n")
+    (line,) = (line for line in read_cases(tmp_path / "a.csv").lines() if "warning" in line)
+    assert line.endswith("it holds texts but has no name; columns of contexts are named context_1, context_2, ...")
 
 
 def test_arrow_and_excel_files_hold_the_same_rows(tmp_path: Path) -> None:

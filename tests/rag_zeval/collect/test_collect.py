@@ -7,6 +7,7 @@ import pytest
 
 from rag_zeval.cases.reading import question_id, read_cases
 from rag_zeval.collect.answers import BODY_MIB, read_questions
+from rag_zeval.errors import InputError
 from rag_zeval.files import Row, json_line, read_jsonl
 from rag_zeval.scripted_judge import ScriptedJudge
 
@@ -103,6 +104,18 @@ def test_the_rows_of_a_golden_set_keep_their_ids_truth_and_gold_chunks(tmp_path:
     assert [row["id"] for row in rows] == [case.id for case in cases.cases]
     write(tmp_path / "q.jsonl", {"question": "New?"}, *golden)
     assert read_questions(tmp_path / "q.jsonl")[1:] == rows
+
+
+def test_the_ground_truth_of_a_question_may_have_any_name_of_it(tmp_path: Path) -> None:
+    write(
+        tmp_path / "q.jsonl",
+        {"question": "Q?", "ground_truth": ["Ten.", "10"]},
+        {"question": "Who?", "truth": None, "expected": "-"},
+    )
+    assert [row["truth"] for row in read_questions(tmp_path / "q.jsonl")] == ["Ten.", None]
+    write(tmp_path / "q.jsonl", {"question": "Q?", "ground_truth": "Ten.", "expected": "Nine."})
+    with pytest.raises(InputError, match=r"q.jsonl:1: fields 'ground_truth', 'expected' could each hold the ground"):
+        read_questions(tmp_path / "q.jsonl")
 
 
 def test_a_question_that_fails_says_why_and_is_asked_again_alone(rag: ScriptedJudge, run: Any, tmp_path: Path) -> None:

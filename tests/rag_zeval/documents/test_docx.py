@@ -56,6 +56,16 @@ def test_a_document_is_read_as_word_shows_it() -> None:
     assert not_read == []
 
 
+def test_a_pronunciation_is_no_text_and_equations_are_told() -> None:
+    ruby = (
+        "<w:ruby><w:rt><w:r><w:t>Kana</w:t></w:r></w:rt><w:rubyBase><w:r><w:t>Kanji</w:t></w:r></w:rubyBase></w:ruby>"
+    )
+    half = "<m:oMath><m:f><m:num><m:t>1</m:t></m:num><m:den><m:t>2</m:t></m:den></m:f></m:oMath>"
+    text, doubts = word_text(docx(f"<w:p><w:r>{ruby}</w:r></w:p><w:p xmlns:m='m'>{half}</w:p>"))
+    assert text == "Kanji\n\n12"
+    assert doubts == ["has equations, of which only the letters and digits are read: a fraction 1/2 becomes 12"]
+
+
 def test_what_is_not_read_is_told_and_other_files_are_left_out(tmp_path: Path) -> None:
     bomb = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]>'
     swollen = docx(p("Word. ") * 3 + "<w:p>" + " " * 5_000_000 + "</w:p>")
