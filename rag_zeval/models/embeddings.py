@@ -44,13 +44,13 @@ class Embedder(Model, Protocol):
 
 
 def cosine(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Return the cosine similarity of two vectors of equal length, in [-1, 1]; None if either is zero.
+    """Return the cosine similarity of two vectors of equal length, in [-1, 1]; None if one is zero or not finite.
 
     Raises ValueError if the lengths differ.
     """
     norm = math.hypot(*first) * math.hypot(*second)
     product = sum(a * b for a, b in zip(first, second, strict=True))
-    return max(-1.0, min(1.0, product / norm)) if norm else None
+    return max(-1.0, min(1.0, product / norm)) if 0 < norm < math.inf else None
 
 
 class OpenAIEmbedder(Endpoint):
