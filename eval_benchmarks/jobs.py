@@ -157,20 +157,14 @@ def jobs(
 
 
 def _job(
-    benchmark: Benchmark,
-    scorer: Scorer,
-    model: str | None,
-    trial: int = 0,
-    *,
-    judge: Backend | None = None,
-    embedder: Embedder | None = None,
+    benchmark: Benchmark, scorer: Scorer, model: str | None, trial: int = 0, *, judge: Backend | None = None
 ) -> ScoringJob:
-    """Return the job of a scorer that asks these models.
+    """Return the job of a scorer that asks this judge.
 
-    References of labelled texts that are too long for a model are judged in pieces. Answers are judged in windows if
+    References of labelled texts that are too long for the judge are judged in pieces. Answers are judged in windows if
     the judge's card limits their length.
     """
-    parts = plan_parts(scorer, benchmark.examples, judge, embedder)
+    parts = plan_parts(scorer, benchmark.examples, judge)
     if not benchmark.absolute:
         parts = replace(parts, in_pieces=0)
     return ScoringJob(benchmark, parts.asked(scorer), model, trial)
@@ -271,8 +265,7 @@ def _measure_jobs(
         for trial in range(trials_of(settings, benchmark, measure.name) if judge else 1):
             asking = Asking(sampling=settings.judge.sampling(trial), timeout=timeout)
             scorer = open_scorer(measure.name, models, asking)
-            embedder = models.embedder if measure.embeds else None
-            yield _job(benchmark, scorer, model, trial, judge=judge, embedder=embedder)
+            yield _job(benchmark, scorer, model, trial, judge=judge)
 
 
 def _original_jobs(

@@ -32,7 +32,7 @@ READ: FieldTypes = {  # the fields that other commands read; files of older vers
     "case": str, "slice_tag": TEXT_OR_NONE, "metric": str, "trial": COUNT, "systems": [str], "question": str,
     "reference": str, "answers": [str], "scores": [NUMBER_OR_NONE], "statuses": [str], "status": str,
     "trajectory": TRAJECTORY, "latency_s": NUMBER_OR_NONE, "reference_kind": Maybe(TEXT_OR_NONE),
-    "chunks": Maybe([str]), "identity": Maybe(TEXT_OR_NONE), "prompt_hash": Maybe(TEXT_OR_NONE),
+    "truth": Maybe(str), "chunks": Maybe([str]), "identity": Maybe(TEXT_OR_NONE), "prompt_hash": Maybe(TEXT_OR_NONE),
     "golden": Maybe({str: str}), "retrieved": Maybe([str]), "gold_chunk_ids": Maybe([str]),
     "cost_usd": Maybe(NUMBER_OR_NONE), "nothing_retrieved": Maybe(bool),
 }  # fmt: skip
@@ -229,6 +229,7 @@ class Judged:
         gold_chunk_ids: The ids of the chunks that hold the answer.
         cost_usd: What the answer cost, in dollars; None if the input does not say.
         golden: A hash of each text that fixes the case (see `Case.golden`); empty in files of earlier versions.
+        truth: The ground truth, if the metric used it beside a reference that the case gives itself; otherwise "".
     """
 
     case: str
@@ -250,17 +251,20 @@ class Judged:
     cost_usd: float | None = None
     golden: Mapping[str, str] = field(default_factory=dict)
     nothing_retrieved: bool = False
+    truth: str = ""
 
     @property
     def sources(self) -> list[tuple[str, str]]:
         """The texts that the score depends on besides question and answer, as `(name in words, text)`."""
-        return sources(self.reference, self.reference_kind, self.chunks)
+        return sources(vars(self))
 
 
-def sources(reference: str, kind: str | None, chunks: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the texts that a score depends on, each with its name in words, such as "ground truth"."""
+def sources(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the texts that the scores of a result row depend on, each with its name in words, as "ground truth"."""
+    kind, reference = row.get("reference_kind"), row["reference"]
+    others = {"truth": row.get("truth"), "chunks": BETWEEN.join(row.get("chunks", ()))}
     told = [(NOUNS.get(kind or "", "reference"), reference)] if kind or reference else []
-    return [*told, *([(NOUNS["chunks"], BETWEEN.join(chunks))] if chunks else [])]
+    return [*told, *((NOUNS[name], text) for name, text in others.items() if text)]
 
 
 def read_judged(path: str | Path) -> list[Judged]:
@@ -294,6 +298,7 @@ def _judged(row: Row) -> Iterator[Judged]:
             status, claims, row["latency_s"], ", prompt ".join(made_by) or None, row.get("reference_kind"),
             tuple(row.get("chunks", ())), tuple(row.get("retrieved", ())), tuple(row.get("gold_chunk_ids", ())),
             row.get("cost_usd"), row.get("golden", {}), row.get("nothing_retrieved", False),
+            row.get("truth", ""),
         )  # fmt: skip
 
 

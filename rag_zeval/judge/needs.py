@@ -81,19 +81,22 @@ def missing_everywhere(examples: Sequence[Example], needs: Collection[str]) -> l
 
 
 def judged_by(example: Example, needs: Iterable[str], also: Iterable[str] = ()) -> dict[str, Any]:
-    """Return the fields of a result row that hold the texts by which the answers are judged, without duplicates.
+    """Return the fields of a result row that hold the texts by which the answers are judged, each text once.
 
-    The fields are "reference" and "reference_kind": the reference or the truth if needed, else the chunks. If the
-    chunks are needed too, they are in "chunks". also: needs that are optional. If only the answer is needed, the
-    reference is "" and its kind None.
+    The fields are "reference" and "reference_kind": the example's own reference if needed, else the truth, else the
+    chunks. If the truth or the chunks are needed too, they are in "truth" and "chunks". also: needs that are optional.
+    If only the answer is needed, the reference is "" and its kind None.
     """
     sources = [given(example, need) or Given(_kind(example, need), ()) for need in needs if need not in ANSWERS]
     sources += [found for need in also if (found := given(example, need))]
-    if not sources:
+    texts = {source.kind: source.texts for source in reversed(sources)}  # a reference may be one of the others
+    if not texts:
         return {"reference": "", "reference_kind": None}
-    first, *chunks = sorted(sources, key=lambda source: source.kind == "contexts")
-    kept: dict[str, Any] = {"reference": BETWEEN.join(first.texts), "reference_kind": first.kind}
-    return {**kept, "chunks": list(chunks[0].texts)} if chunks else kept
+    first, *others = sorted(texts, key=lambda kind: (kind == "contexts", kind == "truth"))
+    kept: dict[str, Any] = {"reference": BETWEEN.join(texts[first]), "reference_kind": first}
+    if "truth" in others:
+        kept["truth"] = BETWEEN.join(texts["truth"])
+    return {**kept, "chunks": list(texts["contexts"])} if "contexts" in others else kept
 
 
 def _kind(example: Example, need: str) -> str:

@@ -39,18 +39,15 @@ class Embedder(Model, Protocol):
     async def embed(self, text: str) -> Embedding:
         """Return the embedding of one text. Raises InputError if the model cannot be reached at all."""
 
-    def fits(self, text: str) -> bool:
-        """Whether the text fits the model's window; True if the window is unknown."""
-
 
 def cosine(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Return the cosine similarity of two vectors of equal length, in [-1, 1]; None if either is zero.
+    """Return the cosine similarity of two vectors of equal length, in [-1, 1]; None if one is zero or not finite.
 
     Raises ValueError if the lengths differ.
     """
     norm = math.hypot(*first) * math.hypot(*second)
     product = sum(a * b for a, b in zip(first, second, strict=True))
-    return max(-1.0, min(1.0, product / norm)) if norm else None
+    return max(-1.0, min(1.0, product / norm)) if 0 < norm < math.inf else None
 
 
 class OpenAIEmbedder(Endpoint):
@@ -59,9 +56,6 @@ class OpenAIEmbedder(Endpoint):
     async def embed(self, text: str) -> Embedding:
         body = {"model": self.name, "input": without_surrogates(text), "encoding_format": "float"}
         return embedding_of(await self.post("/embeddings", body, _read))
-
-    def fits(self, text: str) -> bool:
-        return True  # only the server knows its window, and it rejects longer texts
 
 
 def _read(answer: Any) -> tuple[str, str]:
@@ -109,7 +103,7 @@ class LocalEmbedder:
         import torch
 
         started = time.perf_counter()
-        encoded = self._encode(text, return_tensors="pt")
+        encoded = self._tokenizer(text.encode("utf-8", "replace").decode(), verbose=False, return_tensors="pt")
         tokens = int(encoded["input_ids"].shape[1])
         if not 0 < tokens <= self.max_tokens:
             return Embedding(None, f"failed: text needs {tokens} tokens, the model's window is {self.max_tokens}")
@@ -120,12 +114,6 @@ class LocalEmbedder:
             return Embedding(None, f"failed: {one_line(str(error))}", tokens, calls=1)
         pooled = states[0] if self._first_token else states.mean(dim=0)
         return Embedding(packed(pooled.tolist()), "ok", tokens, calls=1, seconds=time.perf_counter() - started)
-
-    def fits(self, text: str) -> bool:
-        return len(self._encode(text)["input_ids"]) <= self.max_tokens
-
-    def _encode(self, text: str, **settings: Any) -> Any:
-        return self._tokenizer(text.encode("utf-8", "replace").decode(), verbose=False, **settings)
 
 
 def _pools_first_token(folder: str) -> bool:
@@ -165,6 +153,3 @@ class CachedEmbedder:
     async def embed(self, text: str) -> Embedding:
         key = hashlib.sha256(json.dumps(["embedding", self.identity, text]).encode()).hexdigest()
         return embedding_of(await self._cache.reply(key, lambda: self._embedder.embed(text)))
-
-    def fits(self, text: str) -> bool:
-        return self._embedder.fits(text)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,7 +27,10 @@ class Checker(Protocol):
         """Whether the two texts fit the model's window."""
 
     def score(self, pairs: Sequence[Pair]) -> list[float | None]:
-        """Return how far each premise supports its hypothesis, in [0, 1]; None if the pair does not fit."""
+        """Return how far each premise supports its hypothesis, in [0, 1]; None if the pair does not fit.
+
+        Raises ValueError if the model gives anything else.
+        """
 
 
 def open_checker(spec: str, remote_code: bool) -> Checker:
@@ -82,6 +86,8 @@ class NLI:
         with torch.inference_mode():
             logits = self._model(**inputs.to(self._model.device)).logits
         values: list[float] = logits.float().softmax(-1)[:, self._supported].tolist()
+        if any(map(math.isnan, values)):
+            raise ValueError("the model gave no number")
         return values
 
     def _encode(self, pairs: Sequence[Pair], **settings: Any) -> Any:
@@ -122,7 +128,7 @@ class OwnCode:
         return True
 
     def score(self, pairs: Sequence[Pair]) -> list[float | None]:
-        """As `Checker.score`. Raises ValueError for a value outside [0, 1], and whatever the code raises."""
+        """As `Checker.score`. Also raises whatever the code raises."""
         return [self._ask(pair) for pair in pairs]  # one at a time: the code pads, and long pairs need much memory
 
     def _ask(self, pair: Pair) -> float:

@@ -47,7 +47,6 @@ def embedded_rows(rows: Iterable[Row], table: ScoreTable) -> Iterator[str]:
     texts: dict[bytes, int] = {}
     for at, row in enumerate(rows):
         new: list[str] = []
-        judged_by = sources(row["reference"], row.get("reference_kind"), row.get("chunks", ()))
         question, *answers = (_number(text, texts, new) for text in (row["question"], *row["answers"]))
         shown = {
             "case": row["case"],
@@ -57,7 +56,7 @@ def embedded_rows(rows: Iterable[Row], table: ScoreTable) -> Iterator[str]:
             "systems": [numbers["system"][name] for name in row["systems"]],
             "new": new,
             "question": question,
-            "sources": [[name, _number(text, texts, new)] for name, text in judged_by],
+            "sources": [[name, _number(text, texts, new)] for name, text in sources(row)],
             "answers": answers,
             "scores": row["scores"],
             "statuses": row["statuses"],

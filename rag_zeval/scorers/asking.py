@@ -131,10 +131,10 @@ def _unread(prompt: Prompt, reply: Reply, error: Unreadable) -> str:
 
 
 def similarity_of(first: Vector, second: Vector) -> float:
-    """Return the cosine of two vectors, in [-1, 1]. Raises Failed if one is zero or they differ in length."""
+    """Return the cosine of two vectors, in [-1, 1]. Raises Failed if one is zero or not finite, or lengths differ."""
     value = cosine(first, second) if len(first) == len(second) else None
     if value is None:
-        raise Failed("embedding: a vector is zero, or they differ in length")
+        raise Failed("embedding: a vector is zero or not finite, or they differ in length")
     return value
 
 

@@ -10,6 +10,7 @@ Known differences:
   another layer than the original one of their depth, such as bert-base-chinese.
 """
 
+import math
 from collections.abc import Iterable, Iterator
 from statistics import harmonic_mean
 from typing import Any
@@ -61,6 +62,8 @@ class BertScore(Scorer):
             for answer in example.answers:
                 try:
                     precision, recall = match(self._tokens(answer), self._tokens(example.reference))
+                    if math.isnan(precision + recall):
+                        raise ValueError("the model's vectors are not finite")
                     scores.append(Score(harmonic_mean((precision, recall))))
                     parts.append({"precision": precision, "recall": recall})
                 except (ValueError, RuntimeError, IndexError) as error:  # too long, below 0, out of memory

@@ -87,7 +87,8 @@ class Criteria(BaseModel):
             raise ValueError("inputs: name each of them once")
         for number, example in enumerate(self.examples, 1):
             if set(example.inputs) != set(self.inputs):
-                raise ValueError(f"examples.{number}.inputs: must have a text for each of {', '.join(self.inputs)}")
+                names = ", ".join(self.inputs)
+                raise ValueError(f"examples.{number}.inputs: must have a text for each of {names}, and no other")
             if any(isinstance(text, list) != (name == "contexts") for name, text in example.inputs.items()):
                 raise ValueError(f"examples.{number}.inputs: contexts must be a list of texts, all others a text")
             verdict, bounds = example.verdict, self.bounds

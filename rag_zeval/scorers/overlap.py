@@ -1,6 +1,7 @@
 """Measures of the words that an answer and the reference share, without a model."""
 
 import logging
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
 from rag_zeval.errors import needed
@@ -39,11 +40,25 @@ class Bleu(AnswerScorer):
         return min(float(percent), 100.0) / 100  # rounding may leave a little more than 100
 
 
-class _Words:
-    """A tokenizer with the interface of rouge-score."""
+def plain_words(text: str) -> list[str]:
+    """Return the words in lower case, without punctuation marks."""
+    return [word for word in words(text.lower()) if word[0].isalnum()]
 
-    def tokenize(self, text: str) -> list[str]:
-        return [word for word in words(text.lower()) if word[0].isalnum()]
+
+def common_subsequence(first: Sequence[str], second: Sequence[str]) -> int:
+    """Return the length of the longest common subsequence.
+
+    One integer holds a row of the usual table, a bit for each token (Hyyrö 2004): a 0 where the length grows. The table
+    of rouge-score takes a minute, and gigabytes, for two texts of 10,000 words.
+    """
+    places: dict[str, int] = {}
+    for at, token in enumerate(first):
+        places[token] = places.get(token, 0) | 1 << at
+    every = row = (1 << len(first)) - 1
+    for token in second:
+        match = row & places.get(token, 0)
+        row = (row + match | row - match) & every
+    return len(first) - row.bit_count()
 
 
 class RougeL(AnswerScorer):
@@ -51,7 +66,7 @@ class RougeL(AnswerScorer):
 
     It compares each answer with the reference by their longest common subsequence, in [0, 1]. In a Chinese or Arabic
     text, the only such tokens are numbers. So if the texts are not mostly ASCII, tokens are words of any script.
-    Lin 2004, through Google's rouge-score.
+    Lin 2004. Tokens and formula are those of Google's rouge-score, with a faster longest common subsequence.
     """
 
     name = "rouge_l"
@@ -59,17 +74,21 @@ class RougeL(AnswerScorer):
 
     def __init__(self) -> None:
         with needed("rouge-score", self.name):
-            from rouge_score.rouge_scorer import RougeScorer
+            from rouge_score.tokenize import tokenize
 
         self.identity = f"rouge-score {version('rouge-score')} rougeL no stemmer, else words of any script"
-        self._rouge = RougeScorer(["rougeL"], use_stemmer=False)
-        self._any_script = RougeScorer(["rougeL"], tokenizer=_Words())
+        self._tokens: Callable[[str], list[str]] = lambda text: tokenize(text, None)
 
     def value(self, example: Example, answer: str) -> float:
         """Return the ROUGE-L F1 of one answer; 0 for an empty one."""
         answer, reference = composed(answer), composed(example.reference)
-        rouge = self._rouge if mostly_ascii(answer, reference) else self._any_script
-        return float(rouge.score(target=reference, prediction=answer)["rougeL"].fmeasure)
+        tokens = self._tokens if mostly_ascii(answer, reference) else plain_words
+        ours, theirs = tokens(answer), tokens(reference)
+        shared = common_subsequence(ours, theirs)
+        if not shared:
+            return 0.0
+        precision, recall = shared / len(ours), shared / len(theirs)
+        return 2 * precision * recall / (precision + recall)  # as rouge-score computes it, to the last digit
 
 
 class StringMatch(AnswerScorer):
@@ -87,9 +106,8 @@ class StringMatch(AnswerScorer):
 
     def value(self, example: Example, answer: str) -> float:
         """Return the share for one answer, in [0, 1]. Raises Failed for a ground truth without a word."""
-        tokens = _Words().tokenize
         (text,) = texts_of(example, self.source)
-        truth = tokens(text)
+        truth = plain_words(text)
         if not truth:
             raise Failed("no word in the ground truth")
-        return ReferenceIndex(tokens(answer)).longest_common_span(truth) / len(truth)
+        return ReferenceIndex(plain_words(answer)).longest_common_span(truth) / len(truth)

@@ -7,7 +7,7 @@ Known differences:
 - The prompts are in our words.
 - The longest reply is that of the benchmark. The original's 1,024 tokens cut long answers off.
 - Missing or extra verdicts are a failure. The original divides by the number of verdicts that it got.
-- An answer or a ground truth without a statement has no score. In the original, two empty ones have correctness 1.
+- An answer or a ground truth without a statement has no score. The original's F1 is 1 if both have none, else 0.
 - A reply that cannot be read is not sent back to be fixed.
 """
 

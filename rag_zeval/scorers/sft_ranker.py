@@ -47,6 +47,8 @@ def _scored(example: Example, reply: Reply) -> Scored:
             ranking, status = parse_ranking(reply.text, len(example.answers)), "ok"
         except FormatError as error:
             status = f"failed: {EMPTY if is_empty(reply.text) else f'format: {one_line(str(error))}'}"
+            if reply.status == "truncated":
+                status = f"failed: {reply.cut_off}"
     values = [None] * len(example.answers) if ranking is None else rank_scores(ranking)
     return Scored(
         example.id,

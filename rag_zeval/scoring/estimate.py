@@ -63,9 +63,6 @@ class WordEmbedder:
         self.calls += 1
         return Embedding(packed(word_vector(text)), "ok", count_tokens(text), calls=1)
 
-    def fits(self, text: str) -> bool:
-        return True
-
 
 class MockJudge:
     """The mock judge in this process, with the card and window of the real judge. `calls` counts the requests."""

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from rag_zeval.judge.example import Example
-from rag_zeval.models.embeddings import Embedder
 from rag_zeval.models.language_model import Backend
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import OF_NONE, Score, Scored, Scorer, costs_together
@@ -20,15 +19,10 @@ SHARE = 2  # question, reference and answers may take 1/2 of a judge's window; t
 Fits = Callable[[Example], bool]
 
 
-def fits_models(judge: Backend | None, embedder: Embedder | None) -> Fits:
-    """Return a function that says whether an example fits both models, as far as their windows are known.
-
-    None: there is no such model.
-    """
+def fits_judge(judge: Backend | None) -> Fits:
+    """Return a function that says whether an example fits the judge, as far as its window is known. None: no judge."""
 
     def fits(example: Example) -> bool:
-        if embedder is not None and not embedder.fits(example.reference):
-            return False
         if judge is None or judge.max_context is None:
             return True
         content = "\n".join((example.question, example.reference, *example.answers))
@@ -38,15 +32,15 @@ def fits_models(judge: Backend | None, embedder: Embedder | None) -> Fits:
     return fits
 
 
-def fits_whole(scorer: Scorer, judge: Backend | None, embedder: Embedder | None = None) -> Fits:
-    """Return a function that says whether a scorer can show these models an example whole.
+def fits_whole(scorer: Scorer, judge: Backend | None) -> Fits:
+    """Return a function that says whether a scorer can show the judge an example whole.
 
     If the scorer needs no reference, it always can. `rag_zeval` knows its prompt, and so what its judge would refuse.
     For other scorers this is an estimate.
     """
     if "reference" not in scorer.needs:
         return lambda _: True
-    return scorer.fits if isinstance(scorer, RagZeval) else fits_models(judge, embedder)
+    return scorer.fits if isinstance(scorer, RagZeval) else fits_judge(judge)
 
 
 class InPieces(Scorer):

@@ -15,7 +15,6 @@ from rag_zeval.files import ANSWER_SENTENCES
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.parser import says_something
 from rag_zeval.judge.schema import LETTERS
-from rag_zeval.models.embeddings import Embedder
 from rag_zeval.models.language_model import Backend
 from rag_zeval.scorers.rag_zeval import STRICT, RagZeval
 from rag_zeval.scorers.score import Score, Scored, Scorer, costs_together
@@ -62,11 +61,9 @@ class Parts:
             )
 
 
-def plan_parts(
-    scorer: Scorer, examples: Iterable[Example], judge: Backend | None, embedder: Embedder | None = None
-) -> Parts:
-    """Return how a scorer is to ask these models about these examples. None: it asks no such model."""
-    examples, fits, limit = list(examples), fits_whole(scorer, judge, embedder), _most_sentences(scorer, judge)
+def plan_parts(scorer: Scorer, examples: Iterable[Example], judge: Backend | None) -> Parts:
+    """Return how a scorer is to ask the judge about these examples. None: it asks no judge."""
+    examples, fits, limit = list(examples), fits_whole(scorer, judge), _most_sentences(scorer, judge)
     in_pieces = in_windows = 0
     for example in filter(None, map(scorer.shown, examples)):
         long = None if limit is None else _LongExample(example, limit)

@@ -35,8 +35,9 @@ def test_a_cosine_knows_directions_only(first: list[float], second: list[float],
     assert cosine([scale * x for x in first], second) == pytest.approx(found, abs=1e-9)
 
 
-def test_a_zero_vector_has_no_cosine() -> None:
-    assert cosine([0.0, 0.0], [1.0, 0.0]) is None
+@pytest.mark.parametrize("vector", [[0.0, 0.0], [math.nan, 1.0], [1.0, math.inf]])
+def test_a_vector_that_is_zero_or_not_finite_has_no_cosine(vector: list[float]) -> None:
+    assert cosine(vector, [1.0, 0.0]) is cosine([1.0, 0.0], vector) is None
     with pytest.raises(ValueError):
         cosine([1.0], [1.0, 0.0])
 

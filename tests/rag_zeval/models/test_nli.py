@@ -58,6 +58,14 @@ def test_what_is_longer_than_the_window_has_no_score(write_nli: Any, tmp_path: P
     assert checker.score([]) == []
 
 
+def test_weights_that_are_no_numbers_give_no_score(write_nli: Any, tmp_path: Path) -> None:
+    checker = NLI(str(write_nli(tmp_path, MINICHECK)))
+    for weights in checker._model.parameters():
+        weights.data.fill_(torch.nan)
+    with pytest.raises(ValueError, match="the model gave no number"):
+        checker.score(PAIRS)
+
+
 @pytest.mark.parametrize("labels", [["LABEL_0", "LABEL_1", "LABEL_2"], ["correct", "incorrect"], ["LABEL_0"]])
 def test_other_classes_are_refused(write_nli: Any, tmp_path: Path, labels: list[str]) -> None:
     with pytest.raises(InputError, match=f"is not a trained NLI model \\(labels: {', '.join(labels).lower()};"):

@@ -128,8 +128,8 @@ def test_a_measure_asks_at_its_own_temperature_and_repeats_with_its_own_trials()
     [
         ("north", 0.0, "ok"),
         ("east", 1.0, "ok"),
-        ("nowhere", None, "failed: embedding: a vector is zero, or they differ in length"),
-        ("deep", None, "failed: embedding: a vector is zero, or they differ in length"),
+        ("nowhere", None, "failed: embedding: a vector is zero or not finite, or they differ in length"),
+        ("deep", None, "failed: embedding: a vector is zero or not finite, or they differ in length"),
         ("", None, "failed: embedding: HTTP 400"),
     ],
 )

@@ -1,4 +1,5 @@
 import json
+from math import nan
 from pathlib import Path
 from statistics import harmonic_mean
 from typing import Any
@@ -48,10 +49,13 @@ def test_each_score_is_that_of_the_package_by_the_same_model(folder: Path) -> No
     assert ours == pytest.approx(theirs, abs=1e-6)
 
 
-def test_no_mean_with_a_value_below_0_is_a_failure(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rag_zeval.scorers.bert_score.match", lambda *_: (0.5, -0.1))
+@pytest.mark.parametrize(("recall", "reason"), [(-0.1, "harmonic mean"), (nan, "the model's vectors are not finite")])
+def test_no_mean_with_a_value_below_0_or_not_a_number_is_a_failure(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, recall: float, reason: str
+) -> None:
+    monkeypatch.setattr("rag_zeval.scorers.bert_score.match", lambda *_: (0.5, recall))
     (scored,) = BertScore(str(folder)).score([Example("x", "q", "r", ("a",))])
-    assert scored.scores[0].value is None and scored.scores[0].status.startswith("failed: harmonic mean")
+    assert scored.scores[0].value is None and scored.scores[0].status.startswith(f"failed: {reason}")
 
 
 def test_a_model_whose_layer_is_not_known_is_refused(tmp_path: Path) -> None:

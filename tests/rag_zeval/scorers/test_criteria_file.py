@@ -184,7 +184,7 @@ def test_a_reason_that_an_example_gives_is_no_copy_of_the_prompt(write: Write) -
             {"scale": {1: "a", 5: "b"}, "examples": [{**SHOT, "verdict": 6}]},
             "examples.1.verdict: must be a whole number",
         ),
-        ({"inputs": ["answer"]}, "examples.1.inputs: must have a text for each of answer"),
+        ({"inputs": ["answer"]}, "examples.1.inputs: must have a text for each of answer, and no other"),
         ({"examples": [{**SHOT, "input": {}}]}, "unknown key 'examples.1.input' (did you mean 'inputs'?)"),
         ({"examples": [{**SHOT, "inputs": {"question": "q", "answer": ["a"]}}]}, "examples.1.inputs: contexts must be"),
     ],

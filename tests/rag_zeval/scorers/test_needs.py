@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -17,6 +18,7 @@ from rag_zeval.judge.evaluator import Evaluator
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import ANSWERS, ANY_ANSWER, NOUNS, judged_by
 from rag_zeval.models.language_model import Sampling
+from rag_zeval.results import sources
 from rag_zeval.scorers.bert_score import BertScore
 from rag_zeval.scorers.claim_checkers import CheckedClaims
 from rag_zeval.scorers.rag_zeval import RagZeval
@@ -210,6 +212,20 @@ def test_what_a_score_was_made_from_is_kept_by_its_name(scorer: str, kind: str, 
     example = Example("x", "q", texts[kind], ("a",), "T", ("C1", "C2"), kind)
     also = MEASURES[scorer].also if scorer in MEASURES else ()
     assert judged_by(example, NEEDS[scorer], also) == kept
+
+
+@pytest.mark.parametrize("kind", ["contexts", "truth", "reference"])
+@pytest.mark.parametrize(
+    "inputs", [*permutations(("reference", "truth", "chunks"), 2), ("chunks", "truth", "reference")]
+)
+def test_each_text_that_the_rules_of_a_criteria_file_see_is_kept_once_by_its_own_name(
+    kind: str, inputs: tuple[str, ...]
+) -> None:
+    texts = {"reference": "R", "truth": "T", "contexts": "C1\n\nC2"}
+    example = Example("x", "q", texts[kind], ("a",), "T", ("C1", "C2"), kind)
+    kinds = {{"reference": kind, "chunks": "contexts"}.get(one, one) for one in inputs}
+    told = sources(judged_by(example, ("answer", *inputs)))
+    assert sorted(told) == sorted((NOUNS[one], texts[one]) for one in kinds)
 
 
 def test_a_reference_of_its_own_that_stands_in_is_called_so_and_what_is_missing_keeps_its_name() -> None:

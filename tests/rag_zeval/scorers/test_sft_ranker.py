@@ -26,7 +26,7 @@ CARD = {"world": "nano", "variant": "ranking-only"}
         ('["C", "A", "B"]', (0.5, 0.0, 1.0), True, "ok", True),
         (Reply('["C", "A", "B"]', "truncated", calls=1), (0.5, 0.0, 1.0), True, "ok", True),
         ('["C", "A"]', (None,) * 3, False, "failed: format: letters are ['C', 'A'], expected each of", True),
-        (Reply('["C", "A', "truncated", calls=1), (None,) * 3, False, "failed: format: not valid JSON", True),
+        (Reply('["C", "A', "truncated", calls=1), (None,) * 3, False, "failed: reply cut off", True),
         ("", (None,) * 3, False, "failed: the reply is empty", True),
         (Reply(None, "failed: HTTP 500", calls=3), (None,) * 3, None, "failed: HTTP 500", False),
     ],

@@ -13,8 +13,8 @@ from rag_zeval.judge.example import Example
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Score, Scored, Scorer
-from rag_zeval.scoring.estimate import WordEmbedder, mock_reply
-from rag_zeval.scoring.in_pieces import InPieces, fits_models
+from rag_zeval.scoring.estimate import mock_reply
+from rag_zeval.scoring.in_pieces import InPieces, fits_judge
 from rag_zeval.scoring.in_windows import plan_parts
 
 SENTENCES = [f"Fact {number} is so." for number in range(9)]
@@ -78,17 +78,14 @@ def test_a_piece_without_a_score_leaves_its_answer_without_one() -> None:
     assert len(row.parts["pieces"]) == 2
 
 
-def test_a_judges_window_and_an_embedders_decide_what_fits() -> None:
+def test_a_judges_window_decides_what_fits() -> None:
     small = ScriptedBackend(mock_reply, max_context=80)  # words: 36 of the reference, 12 of the answers
-    assert not fits_models(small, None)(LONG)
-    assert fits_models(ScriptedBackend(mock_reply, max_context=96), None)(LONG)
-    assert fits_models(ScriptedBackend(mock_reply), WordEmbedder())(LONG)  # not known: the server says no
-    embedder = WordEmbedder()
-    embedder.fits = lambda text: len(text) < 20  # type: ignore[method-assign]
-    assert not fits_models(None, embedder)(LONG)
+    assert not fits_judge(small)(LONG)
+    assert fits_judge(ScriptedBackend(mock_reply, max_context=96))(LONG)
+    assert fits_judge(ScriptedBackend(mock_reply))(LONG)  # not known: the server says no
     scorer = Verbatim()
     assert plan_parts(scorer, [LONG], None).asked(scorer) is scorer
-    wrapped = plan_parts(scorer, [replace(LONG, reference="short"), LONG], None, embedder).asked(scorer)
+    wrapped = plan_parts(scorer, [replace(LONG, reference="short"), LONG], small).asked(scorer)
     assert isinstance(wrapped, InPieces) and wrapped.identity == "verbatim in pieces"
 
 
