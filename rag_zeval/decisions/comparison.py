@@ -24,6 +24,7 @@ from rag_zeval.statistics.weighted_correlations import Floats
 
 NO_TRUTH = f"failed: no {NOUNS['truth']}"  # the status of an answer that cannot be scored for this reason alone
 RESAMPLES_PER_TEST = 400  # the smallest possible p is then 1/20 of what Holm's first step requires
+DECIMALS = 12  # of a score: the rest is rounding, such as in the mean of 0.2 and 0.4, which is not exactly 0.3
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,8 @@ def _scores(judged: Sequence[Mapping[str, Judged]]) -> tuple[list[str], Floats]:
     """Return the cases that any side has, and their scores (cases, sides). A missing score is NaN."""
     cases = list(dict.fromkeys(case for of_side in judged for case in of_side))
     rows = [[of_side[case].score if case in of_side else None for of_side in judged] for case in cases]
-    return cases, np.array(rows, dtype=float).reshape(len(cases), len(judged))  # None becomes NaN
+    scores = np.array(rows, dtype=float).reshape(len(cases), len(judged))  # None becomes NaN
+    return cases, scores.round(DECIMALS)
 
 
 def _judge(judged: Mapping[str, Judged]) -> str | None:

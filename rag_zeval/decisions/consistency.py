@@ -37,6 +37,7 @@ from rag_zeval.text import is_blank
 ANSWERS, ALL_FILES = "answers (ROUGE-L)", "all files"
 MOST = 1_000  # most questions whose ranks are compared: the time grows with the square of their number
 RESAMPLES = DRAWS // 5
+ROUNDING = 1e-9  # a spread below this is none: NumPy finds one of 1e-17 for 0.1, 0.1, 0.1
 Run = tuple[int, int]  # index of the file, and number of the answer among those to its question in it
 Runs = Mapping[str, Mapping[Run, Judged]]  # by question
 Scores = Mapping[str, Mapping[Run, float]]
@@ -117,7 +118,8 @@ def _steadiness(
     repeated = {question: [*by_run.values()] for question, by_run in scores.items() if len(by_run) >= least}
     spreads = {question: float(np.std(values)) for question, values in repeated.items() if len(values) > 1}
     indices = [[index] for values in repeated.values() if (index := consistency(values)) is not None]
-    ranked = sorted(filter(spreads.get, spreads), key=lambda question: (-spreads[question], question))[:widest]
+    varied = (question for question, spread in spreads.items() if spread > ROUNDING)
+    ranked = sorted(varied, key=lambda question: (-spreads[question], question))[:widest]
     return Steadiness(
         system,
         metric,

@@ -268,7 +268,7 @@ def _coverage(metric: str, of: Coverage, without_truth: int, limits: Limits) -> 
 
 def _required(of: Coverage, least: float) -> str:
     decimals = max(decimals_beside(100 * share, 100 * least, 1) for share in (of.share, least))
-    return f"{coverage('B', of, decimals)}, must be {least:.{decimals}%}"
+    return f"{coverage('B', of, decimals)}, must be at least {least:.{decimals}%}"
 
 
 def _slice_coverage(comparison: Comparison, limits: Limits) -> list[GateCheck]:

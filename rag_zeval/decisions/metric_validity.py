@@ -13,6 +13,7 @@ from statistics import fmean
 
 import numpy as np
 
+from rag_zeval.decisions.comparison import DECIMALS
 from rag_zeval.files import NONE, FieldTypes, Maybe, Row, check_fields, locate
 from rag_zeval.results import READ, Judged, ResultFile, over_trials, read_judged
 from rag_zeval.scorers.ccrs import CORRECTNESS, EXACT_MATCH_WEIGHT
@@ -170,7 +171,7 @@ def of_metric(name: str, scores: Scores) -> list[Finding]:
     if len(by_system) > 1:
         share, pairs = discriminative_power(
             {
-                system: [fmean(of_case[case]) if case in of_case else None for case in by_case]
+                system: [round(fmean(of_case[case]), DECIMALS) if case in of_case else None for case in by_case]
                 for system, of_case in by_system.items()
             }
         )

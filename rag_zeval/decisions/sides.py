@@ -45,14 +45,18 @@ class Side:
         return replace(self, judged=kept, edited=edits)
 
     def by_question(self) -> Side:
-        """Return the same side with cases identified by their questions. Equal questions are numbered in order."""
-        judged: dict[str, dict[str, Judged]] = {}
-        for metric, by_case in self.judged.items():
-            seen: Counter[str] = Counter()
-            for one in by_case.values():
-                id_ = question_id(one.question)
-                seen[id_] += 1
-                judged.setdefault(metric, {})[f"{id_}#{seen[id_]}"] = one
+        """Return the same side with cases identified by their questions.
+
+        Equal questions are numbered in the order of their ids, where 10 comes after 9. The order of the rows does not
+        matter: `evaluate` writes each row when its score is there, and a metric may lack rows.
+        """
+        seen: Counter[str] = Counter()
+        ids = {}
+        for case, one in sorted(self.cases.items(), key=lambda item: (len(item[0]), item[0])):
+            id_ = question_id(one.question)
+            seen[id_] += 1
+            ids[case] = f"{id_}#{seen[id_]}"
+        judged = {metric: {ids[case]: one for case, one in by_case.items()} for metric, by_case in self.judged.items()}
         return replace(self, judged=judged)
 
 

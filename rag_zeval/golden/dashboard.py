@@ -5,20 +5,20 @@ the cases of both, as in `compare`. A missing value is shown as missing with the
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from rag_zeval.cases.case import ALL
+from rag_zeval.cases.case import ALL, slice_name
 from rag_zeval.decisions.amounts import AMOUNTS, less_is_better
 from rag_zeval.decisions.comparison import compare_sides, estimate
 from rag_zeval.decisions.sides import Side, check_different, file_and_system, paired, read_side
 from rag_zeval.decisions.wording import print_line, significant
 from rag_zeval.errors import InputError
-from rag_zeval.golden.golden_rows import by_slice
 from rag_zeval.golden.kinds import CORRECTNESS, FAITHFULNESS, RELEVANCE, metric_of
 from rag_zeval.golden.release_measures import with_measures
 from rag_zeval.progress import Progress
+from rag_zeval.results import Judged
 from rag_zeval.statistics.bootstrap import BootstrapEstimate
 from rag_zeval.terminal_tables import print_table
 from rag_zeval.text import one_line
@@ -128,8 +128,9 @@ def build_dashboard(specs: Sequence[str], metrics: Sequence[str] = ()) -> Dashbo
     if not kept:
         raise InputError(f"dashboard: no file has its numbers; name some of yours with --metric: {_list(sides[0])}")
     columns = kept
-    counted = [dict(by_slice(side.cases.values(), lambda one: one.slice_tag)) for side in sides]
-    slices = [ALL, *sorted({tag for of_side in counted for tag in of_side} - {ALL})]
+    counted = [_by_slice(side.cases.values()) for side in sides]
+    tags = {tag for of_side in counted for tag in of_side} - {ALL}
+    slices = [ALL, *(sorted(tags) if len(tags) > 1 else ())]
     moved: list[dict[tuple[str, int], str]] = [{}]  # one for each version
     with Progress() as progress, progress.job("comparing versions", len(sides) - 1) as job:
         for before, after in pairwise(zip(versions, sides, strict=True)):
@@ -138,13 +139,23 @@ def build_dashboard(specs: Sequence[str], metrics: Sequence[str] = ()) -> Dashbo
     cells = {}
     for version, side in enumerate(sides):
         for at, column in enumerate(columns):
-            judged = side.judged.get(column.metric, {}).values()
-            for tag, members in by_slice(judged, lambda one: one.slice_tag) if judged else ():
-                scores = [one.score for one in members if one.score is not None]
-                value = estimate(scores, column.metric) if scores else None
-                cells[tag, version, at] = Cell(len(members), len(scores), value, moved[version].get((tag, at), ""))
+            for tag, members in _by_slice(side.judged.get(column.metric, {}).values()).items():
+                if tag in slices:
+                    scores = [one.score for one in members if one.score is not None]
+                    value = estimate(scores, column.metric) if scores else None
+                    change = moved[version].get((tag, at), "") if (tag, version - 1, at) in cells else ""
+                    cells[tag, version, at] = Cell(len(members), len(scores), value, change)
     cases = {tag: [len(of_side.get(tag, ())) for of_side in counted] for tag in slices}
     return Dashboard(versions, columns, cases, cells, notes)
+
+
+def _by_slice(judged: Iterable[Judged]) -> dict[str, list[Judged]]:
+    """Return all answers, and those of each slice. Empty if there are none."""
+    found: dict[str, list[Judged]] = defaultdict(list)
+    for one in judged:
+        found[ALL].append(one)
+        found[slice_name(one.slice_tag)].append(one)
+    return found
 
 
 def _list(side: Side) -> str:

@@ -30,7 +30,7 @@ def with_measures(side: Side, names: Iterable[str]) -> Side:
     """Add to the side those of the named measures that it does not have. Names that are not measures are ignored.
 
     Cases without gold chunks get no retrieval measure. If anything else is missing, the case's score is None; that
-    nothing was retrieved is not missing. Raises InputError if no case has what a measure needs.
+    nothing was retrieved is not missing. Raises InputError if no case has the columns that a measure needs.
     """
     asked = [name for name in names if name not in side.judged and (name in AMOUNTS or _RANKED.fullmatch(name))]
     return replace(side, judged={**side.judged, **{name: _measured(side, name) for name in asked}})
@@ -39,30 +39,26 @@ def with_measures(side: Side, names: Iterable[str]) -> Side:
 def _measured(side: Side, name: str) -> dict[str, Judged]:
     """Compute a measure for each case that can have it. The score is None if something is missing."""
     kind, _, k = name.partition("@")
-    scores: dict[str, float | None]
     if name in AMOUNTS:
         field, times = AMOUNTS[name]
         needs, cases = f"the column {field}", side.cases
-        amounts = {case: getattr(one, field) for case, one in cases.items()}
-        scores = {case: None if amount is None else amount * times for case, amount in amounts.items()}
+        there = {case: one for case, one in cases.items() if getattr(one, field) is not None}
+        known = {case: getattr(one, field) * times for case, one in there.items()}
     else:
         needs = "the columns context_ids and gold_chunk_ids"
         cases = {case: one for case, one in _judged(side, kind).items() if one.gold_chunk_ids}
         there = {case: one for case, one in cases.items() if one.retrieved or one.nothing_retrieved}
         known = _joint(there, int(k)) if kind == JOINT else _ranked(there, RETRIEVAL[kind], int(k))
-        scores = {case: known.get(case) for case in cases}
-    if all(score is None for score in scores.values()):
+    if not there:
         raise InputError(
             f"{side.name}: {name} needs {needs}, which no row has; evaluate a file that has this, with another --out"
         )
-    told = {True: "ok", False: f"failed: without {needs}"}
-    return {
-        case: replace(
-            one, metric=name, score=scores[case], status=told[scores[case] is not None], claims=None,
-            judge=one.judge if kind == JOINT else None,
-        )
-        for case, one in cases.items()
-    }  # fmt: skip
+    found = {}
+    for case, one in cases.items():
+        status = "ok" if case in known else one.status if case in there else f"failed: without {needs}"
+        judge = one.judge if kind == JOINT else None
+        found[case] = replace(one, metric=name, score=known.get(case), status=status, claims=None, judge=judge)
+    return found
 
 
 def _judged(side: Side, kind: str) -> Mapping[str, Judged]:

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from rag_zeval.decisions.comparison import Comparison, compare_sides
+from rag_zeval.decisions.comparison import Comparison, compare_pairwise, compare_sides
+from rag_zeval.decisions.metric_validity import APART, of_metric
 from rag_zeval.statistics.bootstrap import BootstrapEstimate, share_interval
 
 Scores = Mapping[str, float | None]
@@ -127,6 +128,19 @@ def test_the_answers_that_changed_most_come_first(side: Any) -> None:
     found = compare_sides(side(before), side(after), "m", draws=2)
     assert worst(found) == [str(at) for at in range(19, 0, -1)]
     assert [(one.first.case, one.change) for one in found.better] == [("0", 1.0)]
+
+
+def test_scores_that_differ_by_rounding_are_the_same(side: Any) -> None:
+    trials, single = statistics.fmean([0.2, 0.4]), 0.3
+    assert trials != single
+    sides = [side(dict.fromkeys("abcdefghij", score), name=str(score)) for score in (trials, single)]
+    found = compare_sides(*sides, "m", draws=2)
+    assert (found.overall.p, found.overall.change, found.worse, found.better) == (
+        1.0, BootstrapEstimate(0.0, 0.0, 0.0), (), ()
+    )  # fmt: skip
+    assert compare_pairwise(sides, "m").power == 0.0
+    scores = {(case, one.name, "answer"): of.score for one in sides for case, of in one.judged["m"].items()}
+    assert [one.value for one in of_metric("m", scores) if one.what == APART] == [0.0]
 
 
 @pytest.mark.parametrize("metric", ["ragchecker_hallucination", "ragchecker_noise_sensitivity_in_relevant@truth"])

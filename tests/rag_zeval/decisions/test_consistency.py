@@ -7,6 +7,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from scipy import stats
 
@@ -65,6 +66,11 @@ def test_two_runs_have_no_index_and_equal_scores_no_ranks(tmp_path: Path, result
     assert steady.spread == (0, (0, 0)) and steady.index is steady.ranks is None and not steady.widest
     answers = by_metric(*specs)[ANSWERS]  # each two are alike in one word of two
     assert (answers.questions, answers.mean, answers.spread) == (2, (0.5, (0.5, 0.5)), None) and not answers.widest
+
+
+def test_equal_scores_do_not_differ_by_rounding(tmp_path: Path, result_row: Any) -> None:
+    specs = [write(tmp_path / f"run{run}", [result_row("a", "m", 0.1)]) for run in range(3)]
+    assert np.std([0.1] * 3) > 0 and not by_metric(*specs)["m"].widest
 
 
 def test_runs_of_a_query_are_read_from_open_rag_evals_csv(

@@ -211,6 +211,14 @@ def test_a_case_without_what_a_measure_needs_has_no_score(side: Any) -> None:
     assert len(scores) == 3
 
 
+def test_a_judge_that_gave_no_score_at_all_fails_by_coverage_and_not_for_lack_of_ids(side: Any) -> None:
+    judged = side({"1": None, "2": None}, "rag_zeval").judged["rag_zeval"]
+    judged = {case: replace(one, status="failed: timeout", retrieved=("g",), gold_chunk_ids=("g",))
+              for case, one in judged.items()}  # fmt: skip
+    [*_, found] = with_measures(Side("x", {"rag_zeval": judged}), ["retrieved_and_supported@1"]).judged.values()
+    assert [(one.score, one.status) for one in found.values()] == [(None, "failed: timeout")] * 2
+
+
 def test_a_first_release_is_held_against_bars(run: Any, write_results: Any, tmp_path: Path) -> None:
     write_results("b.jsonl", {"m": {str(at): float(at % 10 > 0) for at in range(100)}}, latency_s=1.5)  # mean 0.9
     for bar, outcome, status in (("0.91", "failed ", 1), ("0.9", "warning", 0), ("0.8", "passed ", 0)):
@@ -240,7 +248,7 @@ def test_missing_scores_fail_by_coverage_and_never_as_scores_of_zero(side: Any) 
     assert outcomes(before, left_out)["coverage"] == "failed"  # a case that B lacks is no score either
     assert outcomes(before, side(dict.fromkeys(scored)), Limits(min_coverage=0))["all"] == "failed"
     [check, _] = decide([compare_sides(before, few, "m", draws=100)], Limits(min_coverage=0.9502))
-    assert check.reason == "B: 95 of 100 cases have a score (95.00%), must be 95.02%"
+    assert check.reason == "B: 95 of 100 cases have a score (95.00%), must be at least 95.02%"
 
 
 def test_a_slice_without_scores_fails_and_one_missing_score_of_a_small_slice_could_be_chance(side: Any) -> None:

@@ -129,6 +129,24 @@ def test_a_trend_that_is_flat_is_drawn_flat(result_row: Any, run: Any, tmp_path:
     assert "no file has its numbers; name some of yours with --metric: m" in run("dashboard", "a.jsonl").stderr
 
 
+def test_slices_show_the_cases_of_each_version(result_row: Any, tmp_path: Path) -> None:
+    def cells(*tags: tuple[str | None, ...]) -> dict[str, list[tuple[int, str]]]:
+        for score, of_version in zip((1.0, 0.0), tags, strict=True):
+            rows = [result_row(str(n), "m", score, slice_tag=of_version[n % len(of_version)]) for n in range(40)]
+            (tmp_path / f"{score}.jsonl").write_bytes(b"".join(map(json_line, rows)))
+        found = build_dashboard([str(tmp_path / f"{score}.jsonl") for score in (1.0, 0.0)], ["m"])
+        moved = {place: cell.moved for place, cell in found.cells.items()}
+        return {
+            tag: [(n, moved.get((tag, version, 0), "")) for version, n in enumerate(counts)]
+            for tag, counts in found.cases.items()
+        }
+
+    whole = [(40, ""), (40, "worse")]
+    assert cells(("a",), ("a",)) == {"all": whole}  # a single slice has all cases
+    untagged = {"(none)": [(40, ""), (20, "worse")], "a": [(0, ""), (20, "")]}  # worse than what is not shown
+    assert cells((None,), ("a", None)) == {"all": whole, **untagged}
+
+
 def test_a_column_that_no_version_has_is_left_out_and_named(result_row: Any, run: Any, tmp_path: Path) -> None:
     rows = [result_row(str(n), "rag_zeval@truth", n % 2) for n in range(6)]
     (tmp_path / "a.jsonl").write_bytes(b"".join(map(json_line, rows)))
@@ -178,3 +196,6 @@ def test_the_page_shows_all_at_every_width(browser: Any, files: list[str], run: 
     assert run("dashboard", *files, "--metric=rag_zeval@truth", "--html=one.html").returncode == 0
     browser.open(tmp_path / "one.html", width=600)
     assert browser.texts("thead th")[1:] == ["rag_zeval@truth"]  # a table as long as it fits
+    assert run("dashboard", *files, "--metric=latency_p95", "--html=one.html").returncode == 0
+    browser.open(tmp_path / "one.html")
+    assert browser.texts("thead .note") == ["lower is better"]
