@@ -25,6 +25,7 @@ from rag_zeval.audit.sheet import (
     plan_of,
     read_items,
     read_labels,
+    stratum_of_each,
 )
 from rag_zeval.csv_files import NUMBER, sheet_rows, sheet_text
 from rag_zeval.errors import InputError
@@ -186,7 +187,7 @@ def test_each_item_is_drawn_with_the_probability_that_is_said() -> None:
 def test_new_rows_come_from_where_labels_differ_and_leave_the_old_ones_as_they_are() -> None:
     items = population({(0.0, "a"): 100, (1.0, "a"): 100, (1.0, "b"): 3})
     old = draw(items, 40, seed=0)
-    plan = plan_of("m", CLAIM, old)
+    plan = plan_of("m", CLAIM, old, stratum_of_each(items))
     labels = {item.id: Label(float(at % 2 if item.score else 0), "", "") for at, (item, _) in enumerate(old)}
     more = draw_more(items, plan, labels, 60, seed=1)
     ids = {item.id for item, _ in more}
