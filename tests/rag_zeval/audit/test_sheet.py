@@ -137,6 +137,7 @@ def test_a_sheet_that_is_there_is_not_written_over(write_results: Any, run: Any,
     [
         (b'id,label\n"r1,yes\n', ":2: cannot be read from this point on"),
         (b"id,label\nr1,yes,more\n", ":2: has more cells"),
+        (b"id,label,note,label\nr1,yes,,no\n", ":1: names the column 'label' twice"),
         (b"id,label\nr\xe9,yes\n", ": is not UTF-8 text"),
     ],
 )
