@@ -14,6 +14,7 @@ from pathlib import Path
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, readable
+from rag_zeval.text import one_line
 
 DELIMITERS = ",;\t|"
 LOOKED_AT = 1 << 16  # characters of the first line; the csv module rejects much longer cells
@@ -92,7 +93,10 @@ def sheet_rows(path: Path) -> Iterator[tuple[int, Row]]:
             raise InputError(f"{path}:{line}: has more cells than the first row names")
         if names and cells:
             yield line, {name: _bare(cell) for name, cell in zip_longest(names, cells, fillvalue="")}
-        names = names or cells
+        if cells and not names:
+            names = cells
+            if twice := next((name for name in names if name and names.count(name) > 1), None):
+                raise InputError(f"{path}:{line}: names the column '{one_line(twice)}' twice: rename or remove one")
 
 
 def _bare(cell: str) -> str:

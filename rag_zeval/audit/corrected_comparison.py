@@ -131,9 +131,12 @@ def _sheets_of(
 
 
 def _items(side: Side, sheet: LabelledSheet) -> list[Item]:
-    """Return all items of a side that a sheet of it could have. Their cases are those by which the sides are paired."""
+    """Return all items of a side that a sheet of it could have. Their cases are those by which the sides are paired.
+
+    An item whose row in the sheet showed other texts has no id: it is not the one that people labelled.
+    """
     return [
-        replace(item, case=case)
+        replace(item, case=case, id="" if sheet.plan.edited(item) else item.id)
         for case, judged in side.judged[sheet.plan.metric].items()
         for item in items_of(judged, sheet.plan.unit)
     ]

@@ -21,22 +21,11 @@ DRAW: FieldTypes = {"draw": str, "unit": str, "strata": {str: [str]}}
 LABEL: FieldTypes = {"text": str, "person": str, "label": str, "note": str}
 
 
-def asked_about(item: Item) -> str:
-    """Return the text that people label: the claim, or the answer if the item is a whole answer."""
-    return item.answer if item.claim is None else item.claim
-
-
 def text_keys(items: Iterable[Item]) -> list[str]:
-    """Return a key for each item: a hash of its question, its texts to judge by, and its claim or answer.
-
-    White space does not count, nor does the judge. For a claim, its answer does not count either. The second item with
-    the same texts gets `#2` at the end of its key.
-    """
+    """Return the key of each item's texts. The second item with the same texts gets `#2` at the end of its key."""
     seen: Counter[str] = Counter()
     keys = []
-    for item in items:
-        texts = [item.question, *(text for source in item.sources for text in source), asked_about(item)]
-        key = content_hash(item.claim is not None, [" ".join(text.split()) for text in texts])
+    for key in (item.text_key for item in items):
         seen[key] += 1
         keys.append(key if seen[key] == 1 else f"{key}#{seen[key]}")
     return keys
@@ -149,7 +138,7 @@ def keep(
     before, replaced, outside = len(rows), 0, 0
     for item in items:
         if (label := labels.get(item.id)) is not None:
-            text, told = keys[item.id], {"question": item.question, unit: asked_about(item)}
+            text, told = keys[item.id], {"question": item.question, unit: item.asked_about}
             if text in kept.places and text not in kept.by_text and kept.places[text][0] not in own:
                 outside += 1
                 continue

@@ -74,7 +74,7 @@ def print_disagreements(rows: Sequence[tuple[Item, Label]], threshold: float) ->
         print(f"\n{item.id} (case {one_line(item.case)}, slice {one_line(item.slice)})")
         for name, text in {
             "question": item.question,
-            "answer" if item.claim is None else "claim": item.answer if item.claim is None else item.claim,
+            "answer" if item.claim is None else "claim": item.asked_about,
             "judge": f"{said}; {item.analysis}" if item.analysis else said,
             "person": f"{label.text}; {label.note}" if label.note else label.text,
         }.items():

@@ -65,6 +65,20 @@ class Item:
         band = min(int(self.score * BANDS), BANDS - 1)
         return f"{band / BANDS:.2f} to {(band + 1) / BANDS:.2f}, {self.slice}"
 
+    @property
+    def asked_about(self) -> str:
+        """The text that people label: the claim, or the answer if the item is a whole answer."""
+        return self.answer if self.claim is None else self.claim
+
+    @cached_property
+    def text_key(self) -> str:
+        """A hash of the question, the texts to judge by, and the claim or answer.
+
+        White space does not count, nor does the judge. For a claim, its answer does not count either.
+        """
+        texts = [self.question, *(text for source in self.sources for text in source), self.asked_about]
+        return content_hash(self.claim is not None, [" ".join(text.split()) for text in texts])
+
 
 @dataclass(frozen=True)
 class Population:
@@ -158,6 +172,11 @@ def strata_of(items: Sequence[Item]) -> dict[str, list[Item]]:
     return strata
 
 
+def stratum_of_each(items: Sequence[Item]) -> dict[str, str]:
+    """Return the name of each item's stratum, by id."""
+    return {item.id: item.stratum for item in items}
+
+
 def draw_more(
     items: Sequence[Item], plan: "SheetPlan", labels: Mapping[str, "Label"], n: int, seed: int
 ) -> list[tuple[Item, float]]:
@@ -203,8 +222,9 @@ class SheetPlan:
     """How a sheet was drawn: its metric, its unit, and the probability and the stratum of each row by id.
 
     kept: whether it is a sheet of kept labels. Their strata come from the file of labels, not from the results (see
-    `kept_labels`). others: for such a sheet, the strata of the items without a row. filled: the labels that such a
-    sheet was written with, by row id.
+    `kept_labels`). others: the strata of the items without a row; None in plans of earlier versions that are not of
+    kept labels. filled: the labels that a sheet of kept labels was written with, by row id. text_keys: the key of the
+    texts that each row showed, by id; empty in plans of earlier versions.
     """
 
     metric: str
@@ -212,8 +232,13 @@ class SheetPlan:
     probabilities: dict[str, float]
     strata: dict[str, str]
     kept: bool = False
-    others: dict[str, str] = field(default_factory=dict)
+    others: dict[str, str] | None = None
     filled: dict[str, str] = field(default_factory=dict)
+    text_keys: dict[str, str] = field(default_factory=dict)
+
+    def edited(self, item: Item) -> bool:
+        """Whether the item has a row that showed another question or other texts to judge by: its label is of those."""
+        return item.id in self.text_keys and self.text_keys[item.id] != item.text_key
 
     def weigh(self, labels: Mapping[str, "Label"]) -> dict[str, "Label"]:
         """Return the labels with the number of items that each stands for: the design weights of the sample.
@@ -231,18 +256,21 @@ class SheetPlan:
         }
 
     def without_label(self, items: Sequence[Item], labels: Collection[str]) -> str | None:
-        """Say how many of these items are in strata without any label; None if there are none.
+        """Say how many of these items no label stands for; None if there are none.
 
-        labels: the ids of all rows that have a label.
+        They are in strata without any label, or were not among the items when the sheet was drawn. labels: the ids of
+        all rows that have a label.
         """
         known = {self.strata[id_] for id_ in labels}
-        strata = {**self.others, **self.strata} if self.kept else {item.id: item.stratum for item in items}
-        count = sum(item.id in strata and strata[item.id] not in known for item in items)
+        strata = stratum_of_each(items) if self.others is None else {**self.others, **self.strata}
+        count = sum(strata.get(item.id) not in known for item in items)
         if not count:
             return None
         where, todo = "are", "label a row of each"
         if self.kept:
             where, todo = "have new texts, or are", "`rag-zeval reuse-labels --n` draws rows of new texts to label"
+        elif any(item.id not in strata for item in items):
+            where, todo = "are new since the sheet was drawn, or are", "draw a new sheet with `rag-zeval sample`"
         return (
             f"{count} of {len(items)} {self.unit}s {where} in a score band and slice without any label. The figures "
             f"assume that they are like the others: {todo}"
@@ -266,21 +294,19 @@ def plan_of(
     metric: str,
     unit: str,
     drawn: Sequence[tuple[Item, float]],
-    strata: Mapping[str, str] | None = None,
-    labels: Mapping[str, Label] | None = None,
+    strata: Mapping[str, str],
+    kept: Mapping[str, Label] | None = None,
 ) -> SheetPlan:
     """Return the plan of rows that were drawn with these probabilities.
 
-    strata, labels: for a sheet of kept labels, the strata of all items and the labels to fill in, by id. By default,
-    the strata are those of the results.
+    strata: of all items, by id. kept: for a sheet of kept labels, the labels to fill in, by row id.
     """
-    names = strata or {item.id: item.stratum for item, _ in drawn}
     probabilities = {item.id: probability for item, probability in drawn}
-    others = {id_: stratum for id_, stratum in names.items() if id_ not in probabilities}
-    filled = {id_: label.text for id_, label in (labels or {}).items()} if strata else {}
-    return SheetPlan(
-        metric, unit, probabilities, {id_: names[id_] for id_ in probabilities}, bool(strata), others, filled
-    )
+    others = {id_: stratum for id_, stratum in strata.items() if id_ not in probabilities}
+    filled = {id_: label.text for id_, label in (kept or {}).items()}
+    keys = {item.id: item.text_key for item, _ in drawn}
+    own = {id_: strata[id_] for id_ in probabilities}
+    return SheetPlan(metric, unit, probabilities, own, kept is not None, others, filled, keys)
 
 
 def plan_path(sheet: Path) -> Path:
@@ -294,27 +320,32 @@ def write_sheet(
     unit: str,
     drawn: Sequence[tuple[Item, float]],
     seed: int,
-    labels: Mapping[str, Label] | None = None,
-    strata: Mapping[str, str] | None = None,
+    strata: Mapping[str, str],
+    labels: Mapping[str, Label],
+    kept: bool = False,
 ) -> None:
     """Write a sheet and its plan. The sheet shows no score and nothing that depends on one; the plan does.
 
-    labels: labels to fill in, by row id. strata: of all items by id, if they are not those of the results. Each kind of
+    strata: of all items, by id. labels: labels to fill in, by row id. kept: whether these are kept labels. Each kind of
     text to judge by has its own column, such as "ground truth" or "retrieved contexts". The plan is written first. If a
     run is killed before it writes the sheet, the same command writes it.
     Raises InputError if the sheet already exists, because it may hold labels, or if the plan of another sheet exists.
     """
-    of = plan_of(metric, unit, drawn, strata, labels)
-    draws = {id_: {"stratum": of.strata[id_], "probability": found} for id_, found in of.probabilities.items()}
-    kept = {"kept": True, "others": of.others, "filled": of.filled} if of.kept else {}
-    plan = {"metric": metric, "unit": unit, "seed": seed, "rows": draws, **kept}
+    of = plan_of(metric, unit, drawn, strata, labels if kept else None)
+    draws = {
+        id_: {"stratum": of.strata[id_], "probability": found, "texts": of.text_keys[id_]}
+        for id_, found in of.probabilities.items()
+    }
+    plan = {"metric": metric, "unit": unit, "seed": seed, "rows": draws, "others": of.others}
+    if kept:
+        plan |= {"kept": True, "filled": of.filled}
     if path.exists():
         raise InputError(f"{path}: already exists and may hold labels; choose another --out")
     if plan_path(path).exists() and read_json(plan_path(path)) != plan:
         raise InputError(f"{plan_path(path)}: already exists and is of another sheet; choose another --out")
     sources = dict.fromkeys(name for item, _ in drawn for name, _ in item.sources)
     columns = [*FIRST, *sources, *JUDGED[unit], *LAST]
-    known = {id_: {"label": label.text, "note": label.note} for id_, label in (labels or {}).items()}
+    known = {id_: {"label": label.text, "note": label.note} for id_, label in labels.items()}
     rows = [{**vars(item), **dict(item.sources), **known.get(item.id, {})} for item, _ in drawn]
     write_json(plan_path(path), plan)
     write_text(path, sheet_text(columns, [[row.get(name, "") for name in columns] for row in rows]))
@@ -332,7 +363,7 @@ def read_plan(sheet: Path) -> SheetPlan:
         )
     plan = read_json(path)
     with locate(path):
-        rows = {str: {"probability": (int, float), "stratum": str}}
+        rows = {str: {"probability": (int, float), "stratum": str, "texts": Maybe(str)}}
         more = {"kept": Maybe(bool), "others": Maybe({str: str}), "filled": Maybe({str: str})}
         check_fields(plan, {"metric": str, "unit": str, "rows": rows, **more})
         if plan["unit"] not in UNITS:
@@ -342,19 +373,23 @@ def read_plan(sheet: Path) -> SheetPlan:
             if not RAREST <= probability <= 1:
                 raise InputError(f"row '{id_}': field 'probability': must be from {RAREST:g} to 1")
     strata = {id_: row["stratum"] for id_, row in plan["rows"].items()}
-    kept, others, filled = plan.get("kept", False), plan.get("others", {}), plan.get("filled", {})
-    return SheetPlan(plan["metric"], plan["unit"], probabilities, strata, kept, others, filled)
+    keys = {id_: row["texts"] for id_, row in plan["rows"].items() if "texts" in row}
+    kept, others, filled = plan.get("kept", False), plan.get("others"), plan.get("filled", {})
+    return SheetPlan(plan["metric"], plan["unit"], probabilities, strata, kept, others, filled, keys)
 
 
 def check_drawn_from(sheet: Path, plan: SheetPlan, results: Path | str, items: Sequence[Item]) -> None:
-    """Raise InputError if a row of the sheet is not among the items of this result file."""
-    there = {item.id for item in items}
-    gone = [id_ for id_ in plan.probabilities if id_ not in there]
-    if gone:
-        raise InputError(
-            f"{sheet}: row {gone[0]} (and {len(gone) - 1} more) is not in {results}: name the file that the sheet "
-            "was drawn from, or draw a new sheet"
-        )
+    """Raise InputError if a row of the sheet is not among the items of this result file, or was edited since."""
+    there = {item.id: plan.edited(item) for item in items}
+    for said, rows in {
+        "is not in": [id_ for id_ in plan.probabilities if id_ not in there],
+        "has another question or other texts to judge by in": [id_ for id_ in plan.probabilities if there.get(id_)],
+    }.items():
+        if rows:
+            raise InputError(
+                f"{sheet}: row {rows[0]} (and {len(rows) - 1} more) {said} {results}: name the file that the sheet "
+                "was drawn from, or draw a new sheet"
+            )
 
 
 def read_labels(path: Path, plan: SheetPlan) -> dict[str, Label]:

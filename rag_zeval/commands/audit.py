@@ -65,6 +65,7 @@ def sample(
         read_items,
         read_labels,
         read_plan,
+        stratum_of_each,
         write_sheet,
     )
 
@@ -83,7 +84,7 @@ def sample(
         print_rows_needed(population.items, unit, width, agreement, labels)
         return
     drawn = draw_more(population.items, plan, labels, n, seed) if plan else draw(population.items, n, seed)
-    write_sheet(out, population.metric, unit, drawn, seed, labels)
+    write_sheet(out, population.metric, unit, drawn, seed, stratum_of_each(population.items), labels)
     sizes = Counter(item.stratum for item in population.items)
     rows = Counter(item.stratum for item, _ in drawn)
     print_framed(

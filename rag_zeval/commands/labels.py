@@ -24,7 +24,7 @@ def keep_labels(
     The command lists the rows on which people differ and nobody has decided yet. `rag-zeval reuse-labels` finds the
     labels again.
     """
-    from rag_zeval.audit.kept_labels import asked_about, keep, text_keys
+    from rag_zeval.audit.kept_labels import keep, text_keys
     from rag_zeval.audit.sheet import check_drawn_from, read_items, read_labels, read_plan
     from rag_zeval.terminal_tables import print_table
 
@@ -40,7 +40,7 @@ def keep_labels(
         print(f"not kept: {found.outside} rows whose texts belong to an earlier sheet, in which nobody labelled them")
     disputed = found.kept.disputed()
     rows = [
-        (item.id, asked_about(item), "; ".join(f"{name}: {one.text}" for name, one in disputed[text].items()))
+        (item.id, item.asked_about, "; ".join(f"{name}: {one.text}" for name, one in disputed[text].items()))
         for item, text in zip(items, text_keys(items), strict=True)
         if text in disputed
     ]
@@ -85,7 +85,7 @@ def reuse_labels(
     found = reuse(kept, population.items, person, n, seed)
     if not found.rows:
         raise InputError(f"{labels}: no label applies to {results}: its texts are others. Draw a sheet of it")
-    write_sheet(out, population.metric, unit, found.rows, seed, found.labels, found.strata)
+    write_sheet(out, population.metric, unit, found.rows, seed, found.strata, found.labels, kept=True)
     print(f"{out}: {len(found.labels)} of {len(kept.by_text)} labelled texts apply to {results}")
     if found.unlabelled:
         print(

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from rag_zeval.audit.corrected_comparison import LabelledSheet, correct, corrected_means
-from rag_zeval.audit.sheet import Label, draw, items_of, plan_of
+from rag_zeval.audit.sheet import Label, draw, items_of, plan_of, stratum_of_each
 from rag_zeval.csv_files import sheet_rows, sheet_text
 from rag_zeval.decisions.comparison import compare_sides
 from rag_zeval.decisions.gate import Bar, Limits, bar_checks, decide, passed
 from rag_zeval.decisions.sides import Side
 from rag_zeval.decisions.wording import notes
+from rag_zeval.errors import InputError
 from rag_zeval.files import json_line
 from rag_zeval.results import Judged
 
@@ -46,7 +47,7 @@ def sheet(of: tuple[Side, dict[str, bool]], n: int, seed: int) -> LabelledSheet:
     items = [item for judged in one.judged["m"].values() for item in items_of(judged, "claim")]
     drawn = draw(items, n, seed)
     labels = {item.id: Label(float(truth[item.claim or ""]), "", "") for item, _ in drawn}
-    plan = plan_of("m", "claim", drawn)
+    plan = plan_of("m", "claim", drawn, stratum_of_each(items))
     return LabelledSheet(Path(one.name), plan, plan.weigh(labels))
 
 
@@ -160,6 +161,20 @@ def test_a_sheet_is_of_the_version_that_it_was_drawn_from() -> None:
     kept = LabelledSheet(Path("kept"), rows, rows.weigh(unchanged))
     [by_kept] = correct(comparisons, sides, [old, kept])  # `reuse-labels` finds these for the new version
     assert by_kept.corrected
+
+
+def test_labels_of_other_texts_to_judge_by_are_no_labels_of_the_same_answers() -> None:
+    """Both versions give the same answers. The retriever of the second finds something else."""
+    versions = [side("answers", 0.7, plain, np.random.default_rng(5)) for _ in range(2)]
+    first, second = sides = [one for one, _ in versions]
+    second.judged["m"].update({case: replace(one, reference="else") for case, one in second.judged["m"].items()})
+    sheets = [sheet(one, 40, at) for at, one in enumerate(versions)]
+    comparisons = [compare_sides(*sides, "m", draws=100)]
+    with pytest.raises(InputError, match="nothing of its errors"):
+        correct(comparisons, sides, sheets[:1])
+    [found] = correct(comparisons, sides, sheets)
+    assert found.corrected[0].n == 80
+    assert [corrected_means(one, ["m"], sheets)["m"][1:] for one in (first, second)] == [(40, None)] * 2
 
 
 def test_the_commands_take_the_sheets_of_both_files(run: Any, result_row: Any, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from lxml import html
 from rag_zeval import corrected_scores, read_judged
 from rag_zeval.audit.corrected_mean import corrected_mean, labelled_sample, mean_of_labels
 from rag_zeval.audit.corrected_table import HEADS, means_by_group
-from rag_zeval.audit.sheet import CLAIM, Item, Label, SheetPlan, draw, plan_of
+from rag_zeval.audit.sheet import CLAIM, Item, Label, SheetPlan, draw, plan_of, stratum_of_each
 from rag_zeval.csv_files import sheet_rows
 from rag_zeval.errors import InputError
 from rag_zeval.files import json_line
@@ -74,6 +75,9 @@ def test_a_sheet_of_other_answers_is_refused(labelled: Path, run: Any) -> None:
     with pytest.raises(InputError, match="is not in these results"):
         corrected_scores(read_judged(labelled.parent / "r.jsonl")[:10], labelled)
     assert run("report", "r.jsonl", "--figures", "x", "--labels", labelled).returncode == 2
+    corrected = [replace(one, reference="Corrected.") for one in read_judged(labelled.parent / "r.jsonl")]
+    with pytest.raises(InputError, match="has another question or other texts to judge by in these results"):
+        corrected_scores(corrected, labelled)
 
 
 def test_why_the_error_rates_give_another_mean_is_said() -> None:
@@ -99,18 +103,22 @@ def test_rows_of_which_no_label_tells_anything_are_counted() -> None:
         Item(f"r{at}", str(at), "ab"[at % 3 // 2], "", (), "", "", float(at % 4 > 0), "", 1.0) for at in range(120)
     ]
     labels = {item.id: Label(1.0, "", "") for item in items if item.slice == "a" and int(item.case) < 60}
-    plan = plan_of("m", CLAIM, draw(items, 120, 0))
+    plan = plan_of("m", CLAIM, draw(items, 120, 0), stratum_of_each(items))
     [found] = means_by_group({"all": items}, plan.weigh(labels), plan)
     assert found.notes == [found.unlabelled] and str(found.unlabelled).startswith("40 of 120 claims are in")
     labels |= {item.id: Label(1.0, "", "") for item in (items[2], items[8])}  # the two bands of slice b
     assert [one.notes for one in means_by_group({"all": items}, plan.weigh(labels), plan)] == [[]]
+    later = [*items, *(replace(item, id=f"later {item.id}") for item in items[:30])]
+    [grown] = means_by_group({"all": later}, plan.weigh(labels), plan)
+    assert str(grown.unlabelled).startswith("30 of 150 claims are new since the sheet was drawn, or are in")
 
 
 def as_drawn(items: Sequence[Item], labels: Mapping[str, Label]) -> tuple[dict[str, Label], SheetPlan]:
     """The labels and the plan of a sheet whose rows, all labelled, were drawn at random from their strata."""
     chosen = [item for item in items if item.id in labels]
     sizes, rows = (Counter(item.stratum for item in some) for some in (items, chosen))
-    plan = plan_of("m", CLAIM, [(item, rows[item.stratum] / sizes[item.stratum]) for item in chosen])
+    drawn = [(item, rows[item.stratum] / sizes[item.stratum]) for item in chosen]
+    plan = plan_of("m", CLAIM, drawn, stratum_of_each(items))
     return plan.weigh(labels), plan
 
 
@@ -135,7 +143,7 @@ def test_a_system_gets_the_mean_that_people_would_give_it_from_a_sheet_of_two() 
     for seed in range(200):
         drawn = draw(items, 80, seed)
         labels = {item.id: Label(truth[item.id], "", "") for item, _ in drawn if chance.random() < 0.8}
-        sample = labelled_sample(part, plan_of("m", CLAIM, drawn).weigh(labels))
+        sample = labelled_sample(part, plan_of("m", CLAIM, drawn, stratum_of_each(items)).weigh(labels))
         assert sample is not None
         means.append(mean_of_labels(sample, 0.0, added=False).value or 0.0)
         low, high = corrected_mean(sample).interval or (0.0, 1.0)

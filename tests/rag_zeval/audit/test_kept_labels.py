@@ -12,7 +12,17 @@ import pytest
 
 from rag_zeval.audit.corrected_mean import corrected_mean, labelled_sample, mean_of_labels
 from rag_zeval.audit.kept_labels import ADJUDICATED, keep, read_kept, reuse, text_keys
-from rag_zeval.audit.sheet import Item, Label, draw, draw_more, plan_of, read_items, read_labels, read_plan
+from rag_zeval.audit.sheet import (
+    Item,
+    Label,
+    draw,
+    draw_more,
+    plan_of,
+    read_items,
+    read_labels,
+    read_plan,
+    stratum_of_each,
+)
 from rag_zeval.errors import InputError
 from rag_zeval.files import json_line, read_jsonl
 
@@ -46,8 +56,8 @@ def test_the_same_run_is_audited_as_before_and_another_judge_with_the_weights_of
     for item, probability in found.rows:
         assert probability == rows[places[item.case]] / sizes[places[item.case]]
     again = reuse(read_kept(path), first, None, 0, 0)
-    before = labelled_sample(first, plan_of("m", "answer", drawn).weigh(labels))
-    after = labelled_sample(first, plan_of("m", "answer", again.rows, again.strata).weigh(again.labels))
+    before = labelled_sample(first, plan_of("m", "answer", drawn, stratum_of_each(first)).weigh(labels))
+    after = labelled_sample(first, plan_of("m", "answer", again.rows, again.strata, again.labels).weigh(again.labels))
     assert before and after and corrected_mean(before) == corrected_mean(after)
 
 
@@ -78,9 +88,10 @@ def test_texts_of_which_no_label_tells_anything_are_counted(tmp_path: Path) -> N
         run = items(400, judge)
         found = reuse(read_kept(path), run, None, 0, 0)
         assert (len(found.labels), found.unlabelled, found.of) == (len(said), 200, 0)
-        plan = plan_of("m", "answer", found.rows, found.strata)
+        plan = plan_of("m", "answer", found.rows, found.strata, found.labels)
         assert str(plan.without_label(run, found.labels)).startswith("200 of 400 answers have new texts, or are in")
-    assert str(plan_of("m", "answer", drawn).without_label(first, said)).startswith("200 of 400 answers are in")
+    plan = plan_of("m", "answer", drawn, stratum_of_each(first))
+    assert str(plan.without_label(first, said)).startswith("200 of 400 answers are in")
 
 
 def test_new_texts_are_counted_and_drawn_apart(tmp_path: Path) -> None:
@@ -92,7 +103,7 @@ def test_new_texts_are_counted_and_drawn_apart(tmp_path: Path) -> None:
     found = reuse(read_kept(path), changed, None, 12, 0)
     gone = sum(int(row["text"] in dict.fromkeys(text_keys(old[:50]))) for row in read_jsonl(path) if "person" in row)
     assert (len(found.labels), found.of, found.more) == (20 - gone, 50, 12)
-    plan = plan_of("m", "answer", found.rows, found.strata)
+    plan = plan_of("m", "answer", found.rows, found.strata, found.labels)
     assert str(plan.without_label(changed, found.labels)).startswith("50 of 200 answers have new texts")
     new = [item for item, _ in found.rows if item.id not in found.labels]
     assert {int(item.case) < 50 for item in new} == {True} and len(new) == 12
@@ -113,7 +124,7 @@ def test_a_stratum_whose_labelled_texts_are_gone_has_no_label(tmp_path: Path) ->
     gone = {item.id for item, _ in drawn if item.slice == "s0"}
     run = [replace(item, answer="new") if item.id in gone else item for item in old]
     found = reuse(read_kept(path), run, None, 0, 0)
-    plan = plan_of("m", "answer", found.rows, found.strata)
+    plan = plan_of("m", "answer", found.rows, found.strata, found.labels)
     left = sum(item.slice == "s0" for item in run) - len(gone)
     assert (found.unlabelled, found.of) == (left, len(gone)) and left > 0
     assert str(plan.without_label(run, found.labels)).startswith(f"{left + len(gone)} of 40 answers have new texts")
@@ -125,7 +136,7 @@ def test_more_rows_of_the_same_draw_are_kept_and_equal_texts_are_several(tmp_pat
     assert [key for key in text_keys(twins) if "#" in key] == [f"{text_keys(twins)[0]}#2"]
     drawn = draw(twins, 10, 0)
     keep(path, twins, "answer", labelled(drawn), "ann")
-    plan = plan_of("m", "answer", drawn)
+    plan = plan_of("m", "answer", drawn, stratum_of_each(twins))
     more = draw_more(twins, plan, labelled(drawn), 5, 1)
     added = keep(path, twins, "answer", labelled(more), "ann")
     assert (added.new, added.outside, len(added.kept.draws)) == (5, 0, 1)

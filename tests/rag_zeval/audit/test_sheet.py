@@ -25,6 +25,7 @@ from rag_zeval.audit.sheet import (
     plan_of,
     read_items,
     read_labels,
+    stratum_of_each,
 )
 from rag_zeval.csv_files import NUMBER, sheet_rows, sheet_text
 from rag_zeval.errors import InputError
@@ -136,6 +137,7 @@ def test_a_sheet_that_is_there_is_not_written_over(write_results: Any, run: Any,
     [
         (b'id,label\n"r1,yes\n', ":2: cannot be read from this point on"),
         (b"id,label\nr1,yes,more\n", ":2: has more cells"),
+        (b"id,label,note,label\nr1,yes,,no\n", ":1: names the column 'label' twice"),
         (b"id,label\nr\xe9,yes\n", ": is not UTF-8 text"),
     ],
 )
@@ -186,7 +188,7 @@ def test_each_item_is_drawn_with_the_probability_that_is_said() -> None:
 def test_new_rows_come_from_where_labels_differ_and_leave_the_old_ones_as_they_are() -> None:
     items = population({(0.0, "a"): 100, (1.0, "a"): 100, (1.0, "b"): 3})
     old = draw(items, 40, seed=0)
-    plan = plan_of("m", CLAIM, old)
+    plan = plan_of("m", CLAIM, old, stratum_of_each(items))
     labels = {item.id: Label(float(at % 2 if item.score else 0), "", "") for at, (item, _) in enumerate(old)}
     more = draw_more(items, plan, labels, 60, seed=1)
     ids = {item.id for item, _ in more}
