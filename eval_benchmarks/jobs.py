@@ -278,7 +278,7 @@ def _original_jobs(
         if not isinstance(backend, Endpoint) or not isinstance(embedder, Endpoint | None):
             leave_out(f"{name} by {spec}: an original package can only ask endpoints")
             continue
-        if not original.python.exists():
+        if not original.is_installed:
             leave_out(f"{name}: its environment is missing; run `make {original.environment}/.ready`")
             continue
         cache = Path(settings.out_dir) / ORIGINAL_REPLIES

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -96,7 +97,7 @@ def reward_figure(arms: Mapping[str, Sequence[Curves]], smoothing: int) -> bytes
     only where the number of candidates is the same.
     """
     figure, (ax,) = step_axes(1, 5.6, 3.6)
-    for colour, (arm, runs) in zip(OF_ARMS, arms.items(), strict=False):
+    for colour, (arm, runs) in zip(cycle(OF_ARMS), arms.items(), strict=False):
         _draw(ax, runs, "reward", smoothing, colour, arm)
     ax.set_ylabel("reward, training rollouts")
     ax.legend(fontsize=8, frameon=False)

@@ -34,6 +34,11 @@ class Original:
         return ROOT / self.environment / "bin" / "python"
 
     @property
+    def is_installed(self) -> bool:
+        """Whether the environment is complete. An installation that was interrupted leaves a Python without it."""
+        return (ROOT / self.environment / ".ready").is_file()
+
+    @property
     def script(self) -> Path:
         return HERE / f"run_{self.package.replace('-', '_')}.py"
 

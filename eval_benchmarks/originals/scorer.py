@@ -8,6 +8,7 @@ import subprocess
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from rag_zeval.secrets import environment_for_others
 from rag_zeval.text import one_line
 
 PROCESSES = 4  # at most, for a package; each process loads it anew
+ENDED = "failed: the package's process ended, or took too long"  # the next run tries such a row again
 
 
 class OriginalScorer(Scorer):
@@ -79,7 +81,8 @@ class OriginalScorer(Scorer):
             "embeddings": self._embeddings.name if self._embeddings else None,
         }
         scores = tuple(runner.score({**asked, "answer": answer}) for answer in example.answers)
-        return Scored(example.id, scores, **costs(proxy.take(example.id)))
+        scored = Scored(example.id, scores, **costs(proxy.take(example.id)))
+        return replace(scored, final=scored.final and all(score.status != ENDED for score in scores))
 
 
 class Runner:
@@ -117,9 +120,9 @@ class Runner:
             line = ""
         finally:
             limit.cancel()
-        if not line:
+        if not line.endswith("\n"):  # nothing, or a reply that a kill cut off
             self.end()
-            return Score(None, "failed: the package's process ended, or took too long")
+            return Score(None, ENDED)
         reply = json.loads(line)
         value = reply.get("score")
         if "failed" in reply or value is None or math.isnan(value):

@@ -55,8 +55,11 @@ def markdown(tables: Sequence[Table], notes: Sequence[str]) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Escape what would begin a link or HTML, and put the text on one line. Intervals have brackets: not for these."""
-    return re.sub(r"[<\[]", r"\\\g<0>", " ".join(text.split()))
+    """Escape what would begin a link or HTML, and put the text on one line. Intervals have brackets: not for these.
+
+    A backslash is escaped too: it would undo the one that is put after it.
+    """
+    return re.sub(r"[\\<\[]", r"\\\g<0>", " ".join(text.split()))
 
 
 def latex(tables: Sequence[Table], notes: Sequence[str]) -> str:

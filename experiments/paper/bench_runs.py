@@ -183,7 +183,7 @@ def lacking(row: PaperRow, settings: PaperSettings, judges: TrainedJudges) -> st
 
 def _original_lacking(row: PaperRow, spec: str) -> str | None:
     for original in (ORIGINALS[name] for name in row.scorers):
-        if not original.python.exists():
+        if not original.is_installed:
             return f"an environment of its own: `make {original.environment}/.ready`"
         if check_spec(spec) is None:
             return f"models.{row.model}: an endpoint, which is all that original packages ask"

@@ -70,8 +70,9 @@ class TrainedJudges:
         return results or [read_curves(read_run(self.folder(name))) for name in self.logged(arm)]
 
     def logged(self, arm: str) -> list[str]:
-        """Return the judges of an arm whose training log is here."""
-        return [name for name in self.of_arm[arm] if attempt_files(self.folder(name) / "metrics")]
+        """Return the judges of an arm whose training has logged a step here."""
+        folders = {name: self.folder(name) for name in self.of_arm[arm]}
+        return [name for name, folder in folders.items() if attempt_files(folder / "metrics") and read_run(folder)]
 
     @property
     def ranker_data(self) -> Path:

@@ -131,7 +131,7 @@ def bench_peers(
     n: Annotated[int, typer.Argument(min=2, help="The number of answers, two for each question.")] = ANSWERS,
     out_dir: Annotated[Path, typer.Option(help="The folder for the runs.")] = Path("runs/peers"),
 ) -> None:
-    packages = [package for package in PACKAGES if package.python.exists()]
+    packages = [package for package in PACKAGES if package.is_installed]
     for package in set(PACKAGES) - set(packages):
         print(f"{package.name} is left out: run `make {package.environment}/.ready` first", file=sys.stderr)
     out = out_dir.resolve() / str(n)

@@ -103,7 +103,7 @@ def agreement(
     judge.delay = 0.0
     for name in MEASURES:
         original = ORIGINALS[f"{PREFIX}{name}"]
-        if not original.python.exists():
+        if not original.is_installed:
             print(f"{name}: run `make {original.environment}/.ready`", file=sys.stderr)
             continue
         line, why = compare(name, *both(name, benchmark, judge, out_dir))

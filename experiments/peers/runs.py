@@ -48,6 +48,11 @@ class Package:
     def python(self) -> Path:
         return Path(sys.executable) if self.environment is None else ROOT / self.environment / "bin" / "python"
 
+    @property
+    def is_installed(self) -> bool:
+        """Whether the environment is complete, as its target of make marks it."""
+        return self.environment is None or (ROOT / self.environment / ".ready").is_file()
+
     def command(self, rows: Path, url: str) -> list[str]:
         if self.environment is None:
             judge = ["--model", f"openai:judge@{url}", "--concurrency", "8"]

@@ -203,6 +203,8 @@ def test_figures_have_the_colours_of_the_paper(place: Any) -> None:
     arms = {arm: [{"reward": np.full(STEPS, value)}] for arm, value in (("curriculum", 3), ("3", 2), ("4", 1))}
     heights = [place(reward_figure(arms, 1), colour)[1] for colour in (RED, GREEN, BLUE)]
     assert heights == sorted(heights)  # row 0 is the highest
+    flat = {str(arm): [{"reward": np.full(STEPS, float(arm))}] for arm in range(7)}  # more arms than colours
+    assert reward_figure(flat, 1) != reward_figure({arm: flat[arm] for arm in list(flat)[:6]}, 1)
     run = {name: np.full(STEPS, 0.5) for name in ("evidence", "claims", "entailment")}
     columns = [place(grounding_figure([run], 1), colour)[0] for colour in (RED, BLUE, GREEN)]
     assert columns == sorted(columns)

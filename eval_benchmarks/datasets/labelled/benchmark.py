@@ -265,14 +265,14 @@ def load(name: str, settings: RunSettings) -> tuple[Labelled | None, list[str]]:
     """Load the benchmark (None if its data are missing), with a line for everything missing or left out."""
     description, data_dir = read_description(name), Path(settings.data_dir)
     needed = [description.test.files, *([description.sources] if description.sources else [])]
-    if absent := [pattern for pattern in needed if not any(data_dir.glob(pattern))]:
-        return None, [f"{name}: data_dir/{absent[0]} is missing; {description.how_to_get}"]
+    if absent := [pattern for pattern in needed if not find_files(data_dir, pattern)]:
+        return None, [f"{name}: {Path('data_dir', absent[0])} is missing; {description.how_to_get}"]
     lines = []
     dev = description.dev
-    if dev is not None and not find_files(data_dir, dev):
-        lines.append(f"{name}, its dev part: data_dir/{dev.files} is missing; {description.how_to_get}")
+    if dev is not None and not find_files(data_dir, dev.files):
+        lines.append(f"{name}, its dev part: {Path('data_dir', dev.files)} is missing; {description.how_to_get}")
         dev = None
-    shared = {*find_files(data_dir, description.test)} & {*find_files(data_dir, dev)} if dev else set()
+    shared = {*find_files(data_dir, description.test.files)} & {*find_files(data_dir, dev.files)} if dev else set()
     if dev and shared and not description.test.excludes(dev):
         raise InputError(f"{name}: {min(shared)} is of both test and dev: its rows would tune their own threshold")
     test = read_split(description, description.test, data_dir)

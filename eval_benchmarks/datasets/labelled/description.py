@@ -25,6 +25,7 @@ SUFFIX = ".yaml"
 PER_CALL = {"claims": len(LETTERS), "answers": 4}
 MACRO, POOLED = "macro", "pooled"  # averages over data sets; a metric's name has them in the place of a data set
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+LABELS = 'labels in quotation marks with true or false, such as {"1": true, "0": false}'
 
 
 class DataFile(Described):
@@ -48,9 +49,9 @@ class DataFile(Described):
 class SplitFiles(Described):
     """The rows of a part of a set.
 
-    files: a pattern under `data_dir` (JSONL, CSV, TSV or Parquet). part: values by which rows belong to this part.
-    where: values that they must have to count. documents: how many of each data set count, the first ones; None means
-    all. rows: their number, for a dry run without the data.
+    files: a pattern under `data_dir`, or an absolute one (JSONL, CSV, TSV or Parquet). part: values by which rows
+    belong to this part. where: values that they must have to count. documents: how many of each data set count, the
+    first ones; None means all. rows: their number, for a dry run without the data.
     """
 
     files: Text
@@ -86,7 +87,7 @@ class Reading(Described):
 
     says: Text
     name: Annotated[str, Field(pattern=r"^\w*$")] = ""
-    labels: dict[str, bool] = {}
+    labels: Annotated[dict[str, bool], Field(description=LABELS)] = {}
     ignored: list[Text] = []
 
 
@@ -119,6 +120,8 @@ class Description(Described):
     def _one_layout(self) -> Description:
         if (self.columns is None) == (self.sources is None):
             raise ValueError("columns: a set has either columns or sources")
+        if self.columns and not all(reading.labels for reading in self.readings):
+            raise ValueError(f"readings: each must have {LABELS}")
         names = [reading.name for reading in self.readings]
         if len(set(names)) < len(names) or names[0]:
             raise ValueError("readings: the first has no name, the others have one each")

@@ -1,5 +1,6 @@
 """Labelled texts from files: tables with a label in each row, or RAGTruth's answers with spans and their sources."""
 
+import glob
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -63,9 +64,10 @@ class SplitTexts:
     left_out: Mapping[str, int]
 
 
-def find_files(data_dir: Path, split: SplitFiles) -> list[Path]:
-    """Return the files of a part that exist."""
-    return sorted(path for path in data_dir.glob(split.files) if path.is_file())
+def find_files(data_dir: Path, pattern: str) -> list[Path]:
+    """Return the files in `data_dir` that fit a pattern. An absolute pattern is looked up where it says."""
+    found = glob.iglob(pattern, root_dir=data_dir, recursive=True)
+    return sorted(path for path in map(data_dir.joinpath, found) if path.is_file())
 
 
 def read_split(description: Description, split: SplitFiles, data_dir: Path) -> SplitTexts:
@@ -94,7 +96,7 @@ def _read(
     description: Description, split: SplitFiles, data_dir: Path, left_out: Counter[str]
 ) -> Iterator[LabelledText]:
     sources = _sources(data_dir / description.sources) if description.sources else {}
-    for path in find_files(data_dir, split):
+    for path in find_files(data_dir, split.files):
         for place, row in read_rows(path):
             with locate(place):
                 check_fields(row, dict.fromkeys((*split.part, *split.where), str))
@@ -154,7 +156,7 @@ def _check_filled(row: Row, name: str) -> None:
 def _label(row: Row, name: str, readings: Sequence[Reading]) -> str:
     """Return a row's label. Raises InputError if no reading knows it, because it would be left out silently."""
     _check_filled(row, name)
-    check_fields(row, {name: (str, int, bool)})
+    check_fields(row, {name: (str, int, float, bool)})
     label = str(row[name])
     known = dict.fromkeys(known for reading in readings for known in reading.labels)
     if label not in known:

@@ -309,6 +309,34 @@ def test_a_set_of_ones_own_is_named_by_its_file(tmp_path: Path) -> None:
         load_benchmarks(settings(tmp_path, str(described), str(other)))
 
 
+@pytest.mark.parametrize("pattern", ["{data}/mine/claims.csv", "{data}/mi*/*.csv", "**/*.csv", "./mine//claims.csv"])
+def test_the_files_of_a_set_may_be_anywhere(tmp_path: Path, pattern: str) -> None:
+    write_claims(tmp_path / "mine/claims.csv", CLAIMS)
+    path = tmp_path / "my-set.yaml"
+    path.write_text(OWN_SET.replace("mine/*.csv", f'"{pattern.format(data=tmp_path)}"'))
+    benchmark, _ = load(tmp_path, str(path))
+    assert len(benchmark.test.texts) == 7
+
+
+@pytest.mark.parametrize("pattern", ["{data}/nowhere.csv", "**nowhere", "mine", "mine/[.csv"])
+def test_a_pattern_that_fits_no_file_is_one_line(tmp_path: Path, pattern: str) -> None:
+    write_claims(tmp_path / "mine/claims.csv", CLAIMS)
+    path, pattern = tmp_path / "my-set.yaml", pattern.format(data=tmp_path)
+    path.write_text(OWN_SET.replace("mine/*.csv", f'"{pattern}"'))
+    benchmark, lines = load(tmp_path, str(path))
+    assert benchmark is None
+    assert lines == [f"{path}: {Path('data_dir', pattern)} is missing; put it there"]
+
+
+@pytest.mark.parametrize("label", [1, 1.0, True, "yes"])
+def test_a_label_of_any_kind_is_named_as_text(tmp_path: Path, label: Any) -> None:
+    (tmp_path / "mine.jsonl").write_text(json.dumps({"doc": "d", "claim": "c", "label": label}) + "\n")
+    path = tmp_path / "my-set.yaml"
+    path.write_text(OWN_SET.replace("mine/*.csv", "mine.jsonl").replace('"1"', f'"{label}"'))
+    benchmark, _ = load(tmp_path, str(path))
+    assert [text.supported[0] for text in benchmark.test.texts] == [True]
+
+
 @pytest.mark.parametrize(
     ("test", "dev", "shares"),
     [
@@ -354,6 +382,9 @@ def test_a_reading_of_which_the_file_has_no_text_has_no_metrics(tmp_path: Path) 
         ("{texts: claims}", "licence"),
         ("{texts: sentences}", "texts"),
         ("a: {", "YAML"),
+        (OWN_SET.replace('"1"', "1"), "readings.1.labels: must be labels in quotation marks .*, found 1"),
+        (OWN_SET.replace('"1"', "yes"), "readings.1.labels: must be labels in quotation marks .*, found True"),
+        (OWN_SET.replace(', labels: {"2": false}', ""), "readings: each must have labels in quotation marks"),
     ],
 )
 def test_a_description_that_is_none_is_one_line(tmp_path: Path, text: str, message: str) -> None:

@@ -31,6 +31,9 @@ def load(measure, model):
         answer = instance["answer"]
         if answer == "crash":
             os._exit(3)
+        if answer == "torn":
+            os.write(3, b'{{"sco')
+            os._exit(3)
         if answer == "hang":
             time.sleep(60)
         if answer == "none":
@@ -94,12 +97,14 @@ def test_what_a_package_asks_is_counted_by_example_and_asked_once(
 @pytest.mark.usefixtures("package")
 def test_a_bad_row_costs_itself_only(scripted_judge: ScriptedJudge, tmp_path: Path) -> None:
     scripted_judge.replies = "0.5"
-    rows = examples("a", "crash", "none", "hang", "a")
-    scored = {row.id: row.scores for row in scorer(scripted_judge, tmp_path / "kept.sqlite", timeout=8).score(rows)}
+    rows = examples("a", "crash", "none", "hang", "torn", "a")
+    found = list(scorer(scripted_judge, tmp_path / "kept.sqlite", timeout=8).score(rows))
+    scored = {row.id: row.scores for row in found}
     ended = Score(None, "failed: the package's process ended, or took too long")
     first = [scored[example.id][0] for example in rows]
-    assert first == [Score(0.5), ended, Score(None, "failed: the package gives no score"), ended, Score(0.5)]
+    assert first == [Score(0.5), ended, Score(None, "failed: the package gives no score"), ended, ended, Score(0.5)]
     assert {scores[1] for scores in scored.values()} == {Score(0.5)}
+    assert {row.id for row in found if not row.final} == {rows[at].id for at in (1, 3, 4)}  # the next run tries these
 
 
 @pytest.mark.usefixtures("package")
@@ -157,6 +162,9 @@ def test_without_its_environment_a_row_is_left_out_with_a_line(
 
     monkeypatch.setenv("RAG_ZEVAL_DATA", str(write_ragchecker(2)))
     monkeypatch.setattr("eval_benchmarks.originals.packages.ROOT", tmp_path)
+    python = tmp_path / ".venv-parity-trulens/bin/python"  # its installation was interrupted
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
     words = [f"out_dir={tmp_path / 'bench'}", "benchmarks=[ragchecker_meta]", f"models=[{scripted_judge.spec()}]"]
     main([*words, 'scorers=[bleu,"original:trulens_groundedness"]'])
     said = " ".join(capsys.readouterr().out.split())

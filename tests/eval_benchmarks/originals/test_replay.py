@@ -46,8 +46,8 @@ def test_scores_are_those_recorded_and_a_second_run_asks_nothing(
     name: str, scripted_judge: ScriptedJudge, tmp_path: Path
 ) -> None:
     original, measure = ORIGINALS[name], name.removeprefix(PREFIX)
-    if not original.python.exists():
-        pytest.skip(f"{original.python} is not there")
+    if not original.is_installed:
+        pytest.skip(f"{original.environment} is not there")
     recorded = json.loads((RECORDED / f"{original.package.replace('-', '_')}.json").read_text())
     instances, expected = recorded["instances"][: LEAST + 2], recorded["scores"][measure]
     chat = OpenAIBackend("judge", scripted_judge.url)

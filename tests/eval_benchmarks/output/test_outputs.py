@@ -7,9 +7,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt  # of rich
 
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.datasets.nano_eval import NanoEval
@@ -111,6 +113,17 @@ def test_no_text_breaks_a_latex_table(lines: list[tuple[str, ...]], notes: list[
     assert len(ends) == len(lines)
     assert all(line.count("&") == 3 and line.endswith(" \\\\") for line in ends)
     assert not any(line.lstrip().startswith(("[", "*")) for line in ends)
+
+
+@given(st.text(st.sampled_from("\\\\[]()<>|!a ")))
+@hypothesis.example(r"\[a](a)")
+@hypothesis.example(r"\<a>")
+def test_no_text_begins_a_link_html_or_a_cell_in_markdown(text: str) -> None:
+    shown = markdown([Table("t", ["scorer", "value"], [[text, "1"]])], [text])
+    parsed = MarkdownIt().enable("table").parse(shown)
+    kinds = {child.type for token in parsed for child in token.children or ()}
+    assert kinds <= {"text", "text_special"} and not any(token.type.startswith("html") for token in parsed)
+    assert sum(token.type == "td_open" for token in parsed) == 2
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="pdflatex is not installed")

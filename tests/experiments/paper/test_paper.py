@@ -280,6 +280,18 @@ def test_an_arm_without_a_model_says_so_and_gpus_that_are_not_there_train_nothin
 
 
 @pytest.mark.usefixtures("data")
+def test_a_training_that_was_killed_before_its_first_step_has_no_curves(tmp_path: Path) -> None:
+    folder = tmp_path / "curriculum/train"
+    settings = check_settings(PaperSettings, load_config("paper", [f"arms.curriculum={folder / 'model'}"]))
+    judges = TrainedJudges(settings)
+    (folder / "metrics").mkdir(parents=True)
+    log = folder / "metrics/attempt-1.jsonl"
+    log.write_text("")
+    assert judges.logged("curriculum") == []
+    log.write_text('{"step": 1, "data": {"reward_extra/score/mean": 0.5}}\n')
+    assert judges.logged("curriculum") == ["curriculum"]
+
+
 def test_a_run_asks_a_model_only_what_rows_need(tmp_path: Path) -> None:
     models = {"gpt-4o": "openai:a@http://b/v1", "ada-002": "openai:c@http://b/v1", "qwen-72b": "openai:d@http://b/v1"}
     chosen = settings(models=models, bert_score=str(tmp_path))
