@@ -247,16 +247,16 @@ def by_first_sheet(made: Claims, items: Sequence[Item], seed: int) -> Guess:
     return by_pilot(CLAIM, items, made.labels(draw(items, PILOT, seed)))
 
 
-def promised(labels: int, plans: int) -> float:
+def promised(labels: int) -> float:
     """Return the chance to find GAIN with so many labels for each system, as plans expect it.
 
-    It is the mean over `plans` plans for each of the two systems.
+    It is the mean over PLANS plans for each of the two systems.
     """
     chances = []
     for gain in (0.0, GAIN):
         made = claims(replace(COMPARED, true_share=COMPARED.true_share + gain), np.random.default_rng(0))
         items = made.items()
-        widths = [expected_width(items, by_first_sheet(made, items, seed), labels) for seed in range(plans)]
+        widths = [expected_width(items, by_first_sheet(made, items, seed), labels) for seed in range(PLANS)]
         chances += [chance_to_find(GAIN, width) for width in widths]
     return float(np.mean(chances))
 
@@ -373,7 +373,7 @@ def print_comparisons(runs: int) -> None:
     for name, gain, taste in (("as good, favoured", 0.0, TASTE), (f"better by {GAIN}", GAIN, 0.0)):
         for labels in LABELS[2:]:
             share = called_different(gain, taste, labels, runs)
-            plan = f"{promised(labels, PLANS):.3f}" if gain else "at most 0.050"
+            plan = f"{promised(labels):.3f}" if gain else "at most 0.050"
             print(f"| {name} | {labels} | {share.judge:.3f} | {share.corrected:.3f} | {plan} |", flush=True)
 
 

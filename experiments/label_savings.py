@@ -91,9 +91,8 @@ def label_savings(
             widths.append(tuple(float((bounds[:, 1] - bounds[:, 0]).mean()) for bounds in (alone, corrected)))
             covers.append(float(((corrected[:, 0] <= labels.mean()) & (labels.mean() <= corrected[:, 1])).mean()))
         tau = float(kendalltau([item.score for item in items], labels).statistic)
-        saved = [
-            1 - (corrected / alone) ** 2 for alone, corrected in widths
-        ]  # the width of an interval is proportional to 1 / sqrt(labels)
+        # the width of an interval is proportional to 1 / sqrt(labels)
+        saved = [1 - (corrected / alone) ** 2 for alone, corrected in widths]
         columns = [*zip(*widths, strict=True), covers]
         alone_, corrected_, covered = (" / ".join(f"{value:.3f}" for value in column) for column in columns)
         cells = [one.benchmark.name, one.name, str(len(items)), f"{tau:.3f}", alone_, corrected_]

@@ -12,7 +12,8 @@ from typing import Any
 from rag_zeval.files import Row
 from rag_zeval.judge.scoring import strictly_ranked
 from rag_zeval.progress import Progress
-from rag_zeval.stages.answer_quality import answer_words, common_subsequence, contains_answer
+from rag_zeval.scorers.overlap import common_subsequence
+from rag_zeval.stages.answer_quality import answer_words, contains_answer
 from rag_zeval.text import with_interval
 from synthesize.statistics import mean_of, print_table
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import check_fields, iter_jsonl, locate, readable, write_bytes
+from rag_zeval.files import Row, check_fields, iter_jsonl, locate, readable, write_bytes
 from rag_zeval.judge.parser import as_reply
 from rag_zeval.judge.prompt import find_variant, judge_messages
 from rag_zeval.judge.schema import LETTERS
@@ -31,7 +31,6 @@ from train.settings import Stage, TrainSettings, response_files
 
 DATA_SOURCE = "rag_zeval"
 TOO_LONG, UNCONTESTED = "too_long", "uncontested"
-Row = dict[str, Any]
 TokenCounter = Callable[[list[dict[str, str]]], int]  # number of tokens of a chat's messages
 
 

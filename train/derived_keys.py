@@ -8,7 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from train.run_folder import RunFolder
 from train.settings import SFTSettings, TrainSettings
-from train.verl_config import schema, starts_ray
+from train.verl_config import PPO, schema, starts_ray
 
 AGENT_LOOPS = Path(__file__).parent / "rollouts" / "agent_loops.yaml"
 CPUS = "ray_kwargs.ray_init.num_cpus"
@@ -59,7 +59,7 @@ def logical_cpus(verl: DictConfig) -> int:
     reserve none, but one must be free when they start.
     """
     key = "transfer_queue.backend.SimpleStorage.num_data_storage_units"
-    units: int = OmegaConf.select(verl, key, default=OmegaConf.select(schema(), key))
+    units: int = OmegaConf.select(verl, key, default=OmegaConf.select(schema(PPO), key))
     return CPUS_OF_RANK * verl.trainer.n_gpus_per_node * verl.trainer.nnodes + units + 1 + 1
 
 

@@ -266,12 +266,15 @@ def host_memory(shape: Shape, setup: Setup, per_node: int) -> tuple[dict[str, fl
     return held, per_node if shape.tied else 1  # with tied embeddings every process of verl loads the model
 
 
+def standing(folder: str) -> Path:
+    """Return the folder itself, or its nearest parent that exists."""
+    place = Path(folder).resolve()
+    return next(each for each in (place, *place.parents) if each.exists())
+
+
 def free_bytes(folder: str) -> int:
     """Return the free bytes on the disk of a folder that may not exist yet."""
-    place = Path(folder).resolve()
-    while not place.exists():
-        place = place.parent
-    return shutil.disk_usage(place).free
+    return shutil.disk_usage(standing(folder)).free
 
 
 def lack_of_disk(needed: float, folder: str, parts: Sequence[Path]) -> str | None:

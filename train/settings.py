@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
@@ -24,9 +24,11 @@ from train.verl_config import PPO, SFT, Trainer, check_keys, schema
 SECRET = re.compile("(^|_)(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)(_|$)", re.IGNORECASE)  # names of secret variables
 
 # Keys that affect the speed or the place of a run, but not what it learns. They may change when it is resumed.
-PLACES = ("out_dir", "responses", "base_model", "threads")
 NOT_BINDING = (
-    *PLACES,
+    "out_dir",
+    "responses",
+    "base_model",
+    "threads",
     "dry_run",
     "gpu_memory_gib",
     "verl.actor_rollout_ref.actor.ppo_max_token_len_per_gpu",
@@ -114,7 +116,6 @@ class Settings(Section):
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
     trainer: ClassVar[Trainer]
-    not_binding: ClassVar[Sequence[str]]
 
     config: DictConfig  # the whole configuration as it was read, with verl's keys
     out_dir: Text
@@ -163,7 +164,6 @@ class TrainSettings(Settings):
     """The keys of `configs/train.yaml`."""
 
     trainer = PPO
-    not_binding = NOT_BINDING
 
     profile: str
     gpu_memory_gib: Annotated[float, Field(gt=0)] | None
@@ -206,7 +206,6 @@ class SFTSettings(Settings):
     """The keys of `configs/sft.yaml`."""
 
     trainer = SFT
-    not_binding = NOT_BINDING
 
     variant: Annotated[str, AfterValidator(lambda name: name if name == RANKING.name else find_variant(name).name)]
     rows: Stages
@@ -391,13 +390,13 @@ def check_precision(verl: DictConfig) -> None:
             )
 
 
-def binding_settings(config: DictConfig, not_binding: Sequence[str] = NOT_BINDING) -> dict[str, Any]:
-    """Return the settings that must not change when a run is resumed: all but `not_binding`.
+def binding_settings(config: DictConfig) -> dict[str, Any]:
+    """Return the settings that must not change when a run is resumed: all but NOT_BINDING.
 
     `export` is left out if it is "last".
     """
     settings = stored(config)
-    for key in not_binding:
+    for key in NOT_BINDING:
         *path, last = key.split(".")
         node = settings
         for name in path:
@@ -411,7 +410,7 @@ def binding_settings(config: DictConfig, not_binding: Sequence[str] = NOT_BINDIN
 def identity(settings: Settings) -> dict[str, Any]:
     """Return a run's identity: all binding settings, and hashes of the prompt, the responses and the base model."""
     return {
-        "config": binding_settings(settings.config, settings.not_binding),
+        "config": binding_settings(settings.config),
         "prompt_hash": PROMPTS[settings.variant].prompt_hash,
         "responses": hashlib.sha256("".join(map(file_sha256, response_files(settings.responses))).encode()).hexdigest(),
         "base": base_sha256(settings.base_model),

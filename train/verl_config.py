@@ -99,7 +99,7 @@ SFT = Trainer(
 
 
 @cache
-def schema(trainer: Trainer = PPO) -> DictConfig:
+def schema(trainer: Trainer) -> DictConfig:
     """Return the trainer's config with verl's defaults, composed by Hydra. This takes seconds, but imports no verl.
 
     All callers get the same object, so copy it before you change it. Raises InputError if verl is not installed.
@@ -115,12 +115,12 @@ def schema(trainer: Trainer = PPO) -> DictConfig:
 
 
 @cache
-def defaults(trainer: Trainer = PPO) -> Any:
+def defaults(trainer: Trainer) -> Any:
     """Return verl's defaults as plain values."""
     return OmegaConf.to_container(schema(trainer), resolve=True)
 
 
-def unknown_keys(ours: Any, trainer: Trainer = PPO) -> Iterator[str]:
+def unknown_keys(ours: Any, trainer: Trainer) -> Iterator[str]:
     """Yield the dotted keys of `ours` that verl does not have. Below a key with `{}` or null verl accepts any name."""
     known = OmegaConf.to_container(schema(trainer), resolve=False)
     listed, leaves = {*key_paths(known)}, flat(known)
@@ -153,7 +153,7 @@ def is_other_kind(value: Any, kind: type) -> bool:
     return not isinstance(value, kinds) or (name == NUMBER and isinstance(value, bool))
 
 
-def check_keys(ours: Any, trainer: Trainer = PPO) -> None:
+def check_keys(ours: Any, trainer: Trainer) -> None:
     """Raise InputError for a key of ours that verl does not have (naming the nearest), or that the stage sets.
 
     It is also raised for a value of another kind than verl's default. verl itself would fail only during the run.

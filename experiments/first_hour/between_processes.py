@@ -71,7 +71,7 @@ def add_up(rank: int, processes: int, meeting: str, backend: str, mib: int) -> N
         if not bool((numbers == wanted).all()):
             raise SystemExit(f"the sum over {processes} processes is {numbers.unique().tolist()[:3]}, not {wanted:g}")
     torch.distributed.destroy_process_group()
-    moved = 2 * (processes - 1) / processes * mib * 2**20  # bytes that each process sends and receives
+    moved = 2 * (processes - 1) / processes * mib * MIB  # bytes that each process sends and receives
     print(f"the sum is right in each of {ROUNDS} rounds; {moved / min(seconds) / 1e9:.2f} GB/s each way at best")
 
 
@@ -97,9 +97,8 @@ def check_transfer(bucket: int, largest: int, shared: bool, role: Role = call) -
         def transfer(name: str, largest: int) -> str:
             words = {"address": f"ipc://{folder}/{name}", "bucket": bucket, "largest": largest}
             commands = [role(part, **words) for part in (send, receive)]
-            return run_together(commands, Path(folder), WEIGHTS_SECONDS, {**os.environ, **ON_CPU} if shared else None)[
-                1
-            ]
+            env = {**os.environ, **ON_CPU} if shared else None
+            return run_together(commands, Path(folder), WEIGHTS_SECONDS, env)[1]
 
         print(f"tensors that fit: {transfer('fitting', 0)}")
         try:

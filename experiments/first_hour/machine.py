@@ -14,7 +14,7 @@ import torch
 from experiments.first_hour.scene import CheckFailed, Finding, Scene, conclude
 from train.gpu_memory import GIB, misfit, read_setup
 from train.leftovers import SHARED
-from train.plan import count_steps, host_memory, plan_disk, sized
+from train.plan import count_steps, free_bytes, host_memory, plan_disk, sized, standing
 from train.settings import TrainSettings
 from train.verl_config import build
 
@@ -74,9 +74,8 @@ def machine(scene: Scene) -> None:
     Raises CheckFailed naming all that are too small.
     """
     needs = machine_needs(scene)
-    has = {"memory": float(psutil.virtual_memory().available), f"{SHARED}": float(shutil.disk_usage(SHARED).free)}
-    for place in sorted(set(needs) - has.keys()):
-        has[place] = float(shutil.disk_usage(standing(Path(place))).free)
+    has = {place: float(free_bytes(place)) for place in needs if place != "memory"}
+    has["memory"] = float(psutil.virtual_memory().available)
     conclude(
         Finding(place, has[place] >= needed, f"{sized(has[place])} free, {sized(needed)} needed by the plan")
         for place, needed in needs.items()
@@ -92,12 +91,12 @@ def machine_needs(scene: Scene) -> dict[str, float]:
         held, copies = host_memory(shape, setup := read_setup(verl), verl.trainer.n_gpus_per_node)
         needs["memory"] = sum(held.values()) + copies * setup.stored * shape.parameters
     store = verl.ray_kwargs.ray_init.get("object_store_memory") or RAY_SHARED
-    needs[f"{SHARED}"] = store + (verl.trainer.n_gpus_per_node * VLLM_SHARED if scene.gpus else 0)
+    needs[str(SHARED)] = store + (verl.trainer.n_gpus_per_node * VLLM_SHARED if scene.gpus else 0)
     disk = plan_disk(shape, verl, steps_of(settings), settings.export)
     disks = {str(Path(settings.out_dir).resolve()): disk.total or disk.checkpoint}
     if not Path(settings.base_model).exists():
         disks[str(MODELS.resolve())] = 2.0 * shape.parameters  # bf16, as it is downloaded
-    if len({standing(Path(place)).stat().st_dev for place in disks}) == 1:  # one disk holds all of it
+    if len({standing(place).stat().st_dev for place in disks}) == 1:  # one disk holds all of it
         disks = {next(iter(disks)): sum(disks.values())}
     return needs | disks
 
@@ -106,11 +105,6 @@ def steps_of(settings: TrainSettings) -> int | None:
     """Return the optimizer steps of the whole run; None if a stage takes all rows that there are."""
     rows = [stage.rows for stage in settings.stages]
     return None if None in rows else count_steps(settings.verl, sum(row or 0 for row in rows))
-
-
-def standing(place: Path) -> Path:
-    """Return the folder itself, or its nearest parent that exists."""
-    return next(folder for folder in (place.resolve(), *place.resolve().parents) if folder.exists())
 
 
 def gpus(scene: Scene) -> None:

@@ -26,7 +26,7 @@ from train.leftovers import all_segments, stop_leftovers
 from train.rollouts.agreement import precision
 from train.run_folder import RunFolder
 from train.settings import TrainSettings, existing_responses, read_settings
-from train.verl_config import build, schema
+from train.verl_config import PPO, build, schema
 
 QUESTIONS = {"gpu": 200, "cpu": 24, REHEARSAL: 80}  # a third of the 80 can be shown with four answers
 SYNTHESIZE_SECONDS, TRAIN_SECONDS, STEPS_SECONDS, PLAN_SECONDS = 900.0, 1500.0, 3000.0, 300.0
@@ -114,7 +114,7 @@ def differences(run: TinyTraining) -> dict[str, tuple[Any, Any]]:
     """
 
     def written(words: Sequence[str]) -> Row:
-        config, verl = load_config("train", words), schema().copy()
+        config, verl = load_config("train", words), schema(PPO).copy()
         settings = read_settings(TrainSettings, config)
         OmegaConf.set_struct(verl, False)
         verl.merge_with(OmegaConf.to_container(config.verl, resolve=False))

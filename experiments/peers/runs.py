@@ -34,19 +34,25 @@ Scores = dict[str, float | None]
 class Package:
     """A package of the comparison.
 
-    measure: the name of its score. imports: the import statement that is timed. environment: the folder of its virtual
-    environment, None for this one. keeps: whether a second run can reuse replies that the first one has paid for.
+    measure: the name of its score. imports: the import statement that is timed. parity: the name of its virtual
+    environment and lock file; None for this environment. keeps: whether a second run can reuse replies that the first
+    one has paid for.
     """
 
     name: str
     measure: str
     imports: str
-    environment: str | None = None
+    parity: str | None = None
     keeps: bool = False
 
     @property
+    def environment(self) -> str:
+        """The folder of the virtual environment."""
+        return f".venv-parity-{self.parity}"
+
+    @property
     def python(self) -> Path:
-        return Path(sys.executable) if self.environment is None else ROOT / self.environment / "bin" / "python"
+        return Path(sys.executable) if self.parity is None else ROOT / self.environment / "bin" / "python"
 
     @property
     def is_installed(self) -> bool:
@@ -54,7 +60,7 @@ class Package:
         return self.environment is None or (ROOT / self.environment / ".ready").is_file()
 
     def command(self, rows: Path, url: str) -> list[str]:
-        if self.environment is None:
+        if self.parity is None:
             judge = ["--model", f"openai:judge@{url}", "--concurrency", "8"]
             options = ["--against", "contexts", "--out", RESULTS]
             return [str(self.python), "-m", "rag_zeval", "evaluate", str(rows), *judge, *options]
@@ -67,35 +73,28 @@ class Package:
     @property
     def made_of(self) -> list[str]:
         """Hashes of what a run depends on besides rows and endpoint: our sources, or lock file and script."""
-        if self.environment is None:
+        if self.parity is None:
             files = sorted(path for path in SOURCES.rglob("*") if path.suffix in (".py", ".txt"))
         else:
-            lock = ROOT / "requirements" / "parity" / f"{self.environment.removeprefix(parity(''))}.txt"
-            files = [lock, self._script]
+            files = [ROOT / "requirements" / "parity" / f"{self.parity}.txt", self._script]
         return [file_sha256(path) for path in files]
 
     def scores(self, folder: Path) -> Scores:
         """Read the scores that a run has written, by row id; empty if it wrote none."""
-        if self.environment is None:
+        if self.parity is None:
             return {one.case: one.score for one in read_judged(folder / RESULTS)}
         path = folder / SCORES
         return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
-def parity(package: str) -> str:
-    return f".venv-parity-{package}"
-
-
 OURS = Package("RAG-Zeval", "faithfulness", "from rag_zeval import evaluate", keeps=True)
 PACKAGES = (
     OURS,
-    Package("ragas", "faithfulness", "from ragas import evaluate", parity("ragas"), keeps=True),
-    Package("DeepEval", "faithfulness", "from deepeval import evaluate", parity("deepeval"), keeps=True),
-    Package("TruLens", "groundedness", "from trulens.core import BatchEvaluator", parity("trulens")),
-    Package("RAGChecker", "faithfulness", "from ragchecker import RAGChecker", parity("ragchecker")),
-    Package(
-        "open-rag-eval", "nuggets and others", "from open_rag_eval.models import OpenAIModel", parity("open-rag-eval")
-    ),
+    Package("ragas", "faithfulness", "from ragas import evaluate", "ragas", keeps=True),
+    Package("DeepEval", "faithfulness", "from deepeval import evaluate", "deepeval", keeps=True),
+    Package("TruLens", "groundedness", "from trulens.core import BatchEvaluator", "trulens"),
+    Package("RAGChecker", "faithfulness", "from ragchecker import RAGChecker", "ragchecker"),
+    Package("open-rag-eval", "nuggets and others", "from open_rag_eval.models import OpenAIModel", "open-rag-eval"),
 )
 
 

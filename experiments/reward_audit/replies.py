@@ -118,11 +118,7 @@ def _inputs(prompt: str) -> Row:
     except (ValueError, RecursionError) as error:
         raise InputError(f"field 'input' holds no inputs of a judge: {str(error).splitlines()[0]}") from error
     with locate("field 'input'"):
-        check_fields(found, {"reference": str, "candidates": dict})
-        for letter, answer in found["candidates"].items():
-            check_fields({letter: answer}, {letter: str})
-    inputs: Row = found
-    return inputs
+        return check_fields(found, {"reference": str, "candidates": {str: str}})
 
 
 def of_bench(bench: Path) -> list[BeforeAndAfter]:

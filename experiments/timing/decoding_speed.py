@@ -113,7 +113,7 @@ def cad_vllm(name: str = "cad_vllm", passage_tokens: int = 1500) -> TimedPairs:
     prompts = random_prompts(8, passage_tokens)
     with TemporaryDirectory() as folder:
         model.save_pretrained(folder)
-        decoder = VLLMDecoder(folder, "float32", max_model_len=2048, enforce_eager=True, enable_prefix_caching=True)
+        decoder = VLLMDecoder(folder, "float32", max_model_len=2048, enforce_eager=True)
 
         def decode(*arguments: Any, **settings: Any) -> Any:
             decoder.forget()  # else the prefix cache still holds the passages of the last pair

@@ -48,11 +48,10 @@ def decode(work: dict[str, Any]) -> dict[str, Any]:
         mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in work["prompts"]])
         torch.manual_seed(0)
         sampling = {"do_sample": True, "temperature": TEMPERATURE, "top_k": 0, "top_p": 1.0}
-        out = model.generate(ids, attention_mask=mask, max_new_tokens=work["new_tokens"], **sampling)[
-            :, width:
-        ].tolist()
-        ends = [next((at for at, token in enumerate(row, 1) if token in stops), len(row)) for row in out]
-        return [(row[:end], []) for row, end in zip(out, ends, strict=True)]
+        out = model.generate(ids, attention_mask=mask, max_new_tokens=work["new_tokens"], **sampling)
+        rows = out[:, width:].tolist()
+        ends = [next((at for at, token in enumerate(row, 1) if token in stops), len(row)) for row in rows]
+        return [(row[:end], []) for row, end in zip(rows, ends, strict=True)]
 
     def drafted() -> list[Any]:
         sampling: Any = {"temperature": TEMPERATURE, "seeds": range(len(work["prompts"])), "eos": stops, "pad": pad}
@@ -65,7 +64,7 @@ def decode(work: dict[str, Any]) -> dict[str, Any]:
 def update(work: dict[str, Any]) -> dict[str, Any]:
     """Return the seconds, the norm of the gradient, and the share of the time in matrix products."""
     with plain_update(work) if work["plain"] else lane_update(work) as call:
-        share, _ = in_products(call)  # also the warm-up
+        share = in_products(call)  # also the warm-up
         seconds, norm = timed(call)
     return {"seconds": seconds, "norm": norm, "products": share}
 
@@ -143,14 +142,14 @@ def timed(call: Callable[[], Any]) -> tuple[float, Any]:
     return time.process_time() - started, result
 
 
-def in_products(call: Callable[[], Any]) -> tuple[float, Any]:
-    """Return the share of a call's time that it spends in matrix products, including attention's, and its result."""
+def in_products(call: Callable[[], Any]) -> float:
+    """Return the share of a call's time that it spends in matrix products, including attention's."""
     from torch.profiler import profile
 
     with profile() as profiler:
-        result = call()
+        call()
     own = {event.key: event.self_cpu_time_total for event in profiler.key_averages()}
-    return sum(time for name, time in own.items() if any(part in name for part in PRODUCTS)) / sum(own.values()), result
+    return sum(time for name, time in own.items() if any(part in name for part in PRODUCTS)) / sum(own.values())
 
 
 if __name__ == "__main__":

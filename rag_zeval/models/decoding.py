@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import takewhile
 from typing import Any
 
 import torch
@@ -338,7 +337,7 @@ def _beginnings(prompts: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
     own = [prompt[:-1] for prompt in prompts]
     family: list[int] = []  # places of prompts that share a beginning
     for place in sorted(range(len(prompts)), key=prompts.__getitem__):
-        common = _common(own[family[0]], own[place]) if family else ()
+        common = own[place][: common_prefix(own[family[0]], own[place])] if family else ()
         longest = max(len(prompts[at]) for at in (*family, place))
         if 2 * len(common) < longest:
             family, common = [], own[place]
@@ -348,10 +347,12 @@ def _beginnings(prompts: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
     return own
 
 
-def _common(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the tokens that both prompts begin with."""
-    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))
-    return tuple(token for token, _ in pairs)
+def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
+    """Return the number of tokens that both texts begin with."""
+    for at, (one, other) in enumerate(zip(first, second, strict=False)):
+        if one != other:
+            return at
+    return min(len(first), len(second))
 
 
 def _fill(model: Any, cache: RowCache, texts: Sequence[Sequence[int]], starts: Sequence[int], pad: int) -> None:

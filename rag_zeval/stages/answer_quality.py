@@ -14,6 +14,7 @@ from typing import Literal, get_args
 
 from rag_zeval.judge.evidence import ReferenceIndex
 from rag_zeval.judge.scoring import same_words
+from rag_zeval.scorers.overlap import common_subsequence
 
 GRAM = 4
 # Why an answer, or a pair of answers, is flagged. If there are several reasons, the first in this order counts.
@@ -43,22 +44,6 @@ def similarity(first: str, second: str) -> float:
     words, others = first.split(), second.split()
     total = len(words) + len(others)
     return 2 * common_subsequence(words, others) / total if total else 1.0
-
-
-def common_subsequence(words: Sequence[str], others: Sequence[str]) -> int:
-    """Return the length of the longest common subsequence. One integer holds a row of the table (Hyyrö 2004).
-
-    rouge-score fills the table cell by cell, which is about 90 times slower on 180 words. difflib takes cubic time on
-    repetitive text, which the lowest alphas give.
-    """
-    places: dict[str, int] = {}
-    for at, word in enumerate(words):
-        places[word] = places.get(word, 0) | 1 << at
-    everywhere = row = (1 << len(words)) - 1  # a bit is cleared where the subsequence grows by one
-    for word in others:
-        hits = row & places.get(word, 0)
-        row = ((row + hits) | (row - hits)) & everywhere
-    return len(words) - row.bit_count()
 
 
 def repetition(text: str) -> float | None:

@@ -7,10 +7,10 @@ from typing import Annotated
 from pydantic import Field, PositiveInt
 
 from rag_zeval.errors import InputError
+from rag_zeval.files import Row
 from rag_zeval.stages.config import Section, load_config, word
 from train.curriculum import (
     Question,
-    Row,
     TokenCounter,
     build_curriculum,
     build_row,

@@ -13,8 +13,8 @@ import torch
 from torch.nn.functional import linear, rms_norm, scaled_dot_product_attention, silu
 
 from rag_zeval.errors import InputError
+from rag_zeval.models.decoding import Generated
 
-Replies = list[tuple[list[int], list[float]]]
 BLOCK = 64  # a graph attends to a multiple of so many columns
 CHECK = 16  # tokens between two checks for rows that have ended
 SMALLEST = 8  # rows in the smallest graph
@@ -77,7 +77,7 @@ class Sampler:
             self.weights[name].copy_(weight)  # in place, because the graphs refer to these tensors
 
     @torch.no_grad()
-    def sample(self, prompts: Sequence[Sequence[int]], n: int, limit: int, temperature: float) -> Replies:
+    def sample(self, prompts: Sequence[Sequence[int]], n: int, limit: int, temperature: float) -> Generated:
         """Sample `n` replies to each prompt, of at most `limit` tokens. Temperature 0 is greedy.
 
         Returns (token ids, log-probabilities at this temperature) of each reply, prompt by prompt. Both include the

@@ -19,18 +19,17 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from rag_zeval.files import iter_jsonl, json_line, read_card, write_bytes
+from rag_zeval.files import Row, iter_jsonl, json_line, read_card, write_bytes
 from rag_zeval.judge.evidence import ReferenceIndex
-from rag_zeval.models.decoding import stop_ids
+from rag_zeval.models.decoding import Generated, stop_ids
 from rag_zeval.models.language_model import chat_ids
 from rag_zeval.stages.training_log import VALIDATION
 from rag_zeval.text import text_id
 from rewards.combined import combined_reward
 from rewards.tokens import PolicyTokens
 from train.chosen_tokens import Chosen, log_probs_and_entropy
-from train.curriculum import Row
 from train.export.plain_model import complete
-from train.one_gpu.sampler import Replies, Sampler
+from train.one_gpu.sampler import Sampler
 from train.one_gpu.settings import OneGPUSettings
 from train.reward_metrics import reward_metrics
 from train.step_lines import StepLines
@@ -137,7 +136,7 @@ class Training:
             **({"actor/grad_norm": norm} if math.isfinite(norm) else {}),
         }
 
-    def update(self, asked: Sequence[Prompt], replies: Replies, advantage: Sequence[float], step: int) -> float:
+    def update(self, asked: Sequence[Prompt], replies: Generated, advantage: Sequence[float], step: int) -> float:
         """Update the policy with PPO's clipped loss, as verl computes it. Returns the norm of the gradient.
 
         A gradient that is not finite changes nothing. There is one difference from verl. The loss is a mean over the

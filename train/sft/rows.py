@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rag_zeval.errors import InputError
+from rag_zeval.files import Row
 from rag_zeval.judge.parser import as_reply
 from rag_zeval.judge.prompt import RANKING, judge_messages
 from rag_zeval.judge.schema import LETTERS
 from rag_zeval.judge.scoring import strictly_ranked, support_scores
 from rag_zeval.scorers.word_rule import STRICTNESS, judge_by_words
 from rag_zeval.stages.answer_quality import REASONS, Flags, blocking_reason
-from train.curriculum import Question, Row, TokenCounter, candidate_sets, count_shown, listed, shuffled
+from train.curriculum import Question, TokenCounter, candidate_sets, count_shown, listed, shuffled
 from train.settings import SFTSettings
 
 UNRANKED = "unranked"

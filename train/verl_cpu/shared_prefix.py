@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from transformers import AttentionInterface
 
+from rag_zeval.models.decoding import common_prefix
+
 ATTENTION = "shared_prefix"  # its name in transformers
 
 
@@ -73,16 +75,6 @@ def pack(rows: Sequence[list[int]]) -> PackedRows:
         segments=segments,
         causal=torch.ones(longest, longest, dtype=torch.bool).tril(),
     )
-
-
-def common_prefix(left: list[int], right: list[int]) -> int:
-    """Return the length of the longest common prefix of two rows."""
-    length = 0
-    for a, b in zip(left, right, strict=False):
-        if a != b:
-            break
-        length += 1
-    return length
 
 
 def attend(

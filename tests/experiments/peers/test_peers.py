@@ -40,7 +40,7 @@ class FakePackage(Package):
 
     @property
     def made_of(self) -> list[str]:
-        return [self.environment or ""]
+        return [self.parity or ""]
 
     def command(self, rows: Path, url: str) -> list[str]:
         return [sys.executable, "-c", SCRIPT, str(rows), url, SCORES]

@@ -59,6 +59,5 @@ def test_without_the_commit_it_says_what_to_do(tmp_path: Path, monkeypatch: pyte
 
 def test_products_are_told_from_the_rest() -> None:
     one = torch.randn(200, 200)
-    most, _ = lane_side.in_products(lambda: [one @ one for _ in range(50)])
-    none, result = lane_side.in_products(one.exp)
-    assert most > 0.5 and none == 0 and torch.equal(result, one.exp())
+    assert lane_side.in_products(lambda: [one @ one for _ in range(50)]) > 0.5
+    assert lane_side.in_products(one.exp) == 0

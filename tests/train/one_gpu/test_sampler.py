@@ -8,8 +8,9 @@ import torch
 from transformers import AutoConfig, LlamaConfig, LlamaForCausalLM, Qwen2Config
 
 from rag_zeval.errors import InputError
+from rag_zeval.models.decoding import Generated
 from train.one_gpu import sampler as module
-from train.one_gpu.sampler import Replies, Sampler, check_kind
+from train.one_gpu.sampler import Sampler, check_kind
 from train.one_gpu.training import reply_log_probs
 
 VOCABULARY, EOS, ROOM, REPLY = 40, 7, 12, 30
@@ -122,7 +123,7 @@ def test_graphs_write_what_the_policy_expects(model: Any) -> None:
     sampler.load(cuda.state_dict())
     asked = prompts(16)
     for temperature in (0.0, 0.8):
-        drawn: list[Replies] = []
+        drawn: list[Generated] = []
         for _ in range(2):  # recorded, then replayed
             torch.manual_seed(3)
             replies = sampler.sample(asked, 4, REPLY, temperature)
