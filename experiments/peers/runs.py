@@ -57,7 +57,7 @@ class Package:
     @property
     def is_installed(self) -> bool:
         """Whether the environment is complete, as its target of make marks it."""
-        return self.environment is None or (ROOT / self.environment / ".ready").is_file()
+        return self.parity is None or (ROOT / self.environment / ".ready").is_file()
 
     def command(self, rows: Path, url: str) -> list[str]:
         if self.parity is None:
