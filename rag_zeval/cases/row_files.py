@@ -269,7 +269,8 @@ def _cells(names: Sequence[str], cells: Sequence[Any], number: int) -> Row | Inp
     if number <= TITLE_ROWS:
         filled = [str(cell) for cell in cells if cell not in ("", None)]
         known = {field for cell in filled if len(cell) < LONGEST_NAME for field in fields_of(cell)}
-        if len(known) > 1 and 2 * len(known) > len(filled):
+        named = [name for name in names if not name.startswith("(column ")]
+        if len(known) > 1 and (2 * len(known) > len(filled) or 2 * len(named) < len(filled)):
             return LaterHeader("seems to name the columns, which the first line must do; remove what is before")
     if len(cells) < len(names) or any(cell not in ("", None) for cell in cells[len(names) :]):
         return _wrong_number(names, cells)

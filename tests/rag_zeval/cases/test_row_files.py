@@ -105,9 +105,17 @@ def test_a_bar_in_a_markdown_cell_is_escaped(tmp_path: Path) -> None:
     assert str(row) == "has 5 cells where the first line has 4 columns"
 
 
-@pytest.mark.parametrize("above", ["Run of May\n", "Run of May,,\n", "Run,of,May\n\nby Ann,,\n"])
-def test_a_header_below_a_title_is_named(tmp_path: Path, above: str) -> None:
-    (tmp_path / "a.csv").write_text(f"{above}Question,Answer,Contexts\nq?,a,c\n")
+@pytest.mark.parametrize(
+    ("above", "other"),
+    [
+        ("Run of May\n", ""),
+        ("Run of May,,\n", ""),
+        ("Run,of,May\n\nby Ann,,\n", ""),
+        ("Run of May,,,,,,\n", ",No.,By,At,To"),
+    ],
+)
+def test_a_header_below_a_title_is_named(tmp_path: Path, above: str, other: str) -> None:
+    (tmp_path / "a.csv").write_text(f"{above}Question,Answer,Contexts{other}\nq?,a,c{',x' * other.count(',')}\n")
     line = above.count("\n") + 1
     with pytest.raises(InputError, match=f"a.csv:{line}: seems to name the columns, which the first line must do"):
         read_cases(tmp_path / "a.csv")
