@@ -64,6 +64,11 @@ def without_surrogates(text: str) -> str:
     return re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 
+def counted(n: int, noun: str) -> str:
+    """Return a number of things in words, such as "1 row" and "1,200 rows"."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
 def content_hash(*parts: Any) -> str:
     """Return a hash of these texts, numbers and lists: 16 hex digits, which almost surely differ for other values."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]

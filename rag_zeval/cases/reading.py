@@ -34,7 +34,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import MOST, Row, locate
 from rag_zeval.judge.needs import BETWEEN
 from rag_zeval.judge.schema import LETTERS
-from rag_zeval.text import one_line, text_id
+from rag_zeval.text import counted, one_line, text_id
 
 # No spaces, and a character that is rare in words; or the name of a file.
 NO_CONTENT = re.compile(r"[!-~]*[\d_/#][!-~]*|.+\.(?:csv|docx?|html?|json|md|pdf|pptx?|txt|xlsx?)", re.IGNORECASE)
@@ -81,7 +81,7 @@ class CaseFile:
         if self.columns.unused:
             yield f"  not used: {', '.join(map(repr, self.columns.unused))}"
         if self.left_out:
-            yield f"  skipped: {len(self.left_out)} bad rows"
+            yield f"  skipped: {counted(len(self.left_out), 'bad row')}"
         contexts = [text for case in self.cases for text in case.contexts]
         words = [word for case in self.cases for word in (case.reference or "").split() if not word.isdecimal()]
         for name, texts in {"retrieved contexts": contexts, "references": words}.items():
@@ -116,10 +116,11 @@ class CaseFile:
             answers = {(case.question, *case.answers.values()) for case in self.cases}
             several = Counter(question for question, *_ in answers)
             if count := sum(number > 1 for number in several.values()):
-                said = f"{count} questions have several answers; if these are of several systems, or versions of one,"
-                yield f"  warning: {said} add --map system=COLUMN"
+                said = f"several answers to {counted(count, 'question')}; if they are of several systems, or versions"
+                yield f"  warning: {said} of one, add --map system=COLUMN"
         if self.repeated:
-            yield f"  warning: {self.repeated} cases repeat another's question, answer and contexts; all are judged"
+            said = f"{counted(self.repeated, 'case')} with the question, answer and contexts of another"
+            yield f"  warning: {said}; all are judged"
 
     def _count(self, name: str) -> int:
         """Return the number of cases for which the file has a value of this field."""

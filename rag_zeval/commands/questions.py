@@ -21,6 +21,7 @@ from rag_zeval.commands.arguments import (
 from rag_zeval.errors import InputError
 from rag_zeval.models.open import SPECS, open_backend, open_embedder
 from rag_zeval.terminal_tables import print_framed
+from rag_zeval.text import counted
 
 if TYPE_CHECKING:
     from rag_zeval.documents.chunks import Chunk
@@ -70,7 +71,8 @@ def _read(docs: list[Path]) -> "list[Chunk]":
         print(line, file=sys.stderr)
     found = [chunk for document in reading.documents for chunk in split_document(document)]
     characters = sum(len(document.text) for document in reading.documents)
-    print(f"{len(reading.documents)} documents, {len(found)} chunks, {characters:,} characters", flush=True)
+    sizes = {"document": len(reading.documents), "chunk": len(found), "character": characters}
+    print(", ".join(counted(n, noun) for noun, n in sizes.items()), flush=True)
     return found
 
 

@@ -39,7 +39,6 @@ from rag_zeval.decisions.sides import Side
 from rag_zeval.decisions.wording import (
     ALPHA,
     DASH,
-    counted,
     coverage,
     edits,
     other_judge,
@@ -52,7 +51,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import write_text
 from rag_zeval.statistics.bootstrap import BootstrapEstimate, low_share_p
 from rag_zeval.statistics.discriminative_power import holm
-from rag_zeval.text import decimals_beside, in_markdown, one_line
+from rag_zeval.text import counted, decimals_beside, in_markdown, one_line
 
 POWER = 0.8  # chance that the number of cases that an unclear check names shows the drop
 ROUNDING = 1e-9  # means closer than this are the same

@@ -11,7 +11,7 @@ from rag_zeval.decisions.sides import Side
 from rag_zeval.results import Judged
 from rag_zeval.statistics.bootstrap import BootstrapEstimate
 from rag_zeval.terminal_tables import print_framed
-from rag_zeval.text import decimals_beside, one_line, visible
+from rag_zeval.text import counted, decimals_beside, one_line, visible
 
 DASH = "–"
 MOST_EDITS = 10  # most edited cases that are named
@@ -51,10 +51,6 @@ def coverage(name: str, of: Coverage, decimals: int = 1) -> str:
 
 def truthless(n: int) -> str:
     return f"{counted(n, 'question')} without ground truth"
-
-
-def counted(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def other_judge(comparison: Comparison) -> str | None:

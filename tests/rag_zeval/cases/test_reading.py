@@ -106,7 +106,7 @@ LONG = "The museum opens at nine on all days of the week. "
         ({"answer": "None "}, None),
         ({"answer": "['Rome']"}, "answer: 1 of 2 print a list or object, which is read as a text: ['Rome']"),
         ({"answer": "{'text': 'Rome'}"}, "answer: 1 of 2 print a list or object, which is read as a text: {'text':"),
-        ({"question": "other?"}, "1 cases repeat another's question, answer and contexts; all are judged"),
+        ({"question": "other?"}, "1 case with the question, answer and contexts of another; all are judged"),
         ({"answer": "[1] says: Rome"}, None),
         (
             {"question": LONG + "q?", "contexts": [LONG]},
@@ -172,7 +172,7 @@ def test_contexts_that_deepeval_joined_are_several(cell: Any, contexts: tuple[st
 
 def test_several_answers_to_a_question_may_be_of_several_systems() -> None:
     rows = [{**ROWS[0], "id": at, "answer": text, "provider": text} for at, text in enumerate("xy")]
-    assert "1 questions have several answers; if these are of several systems" in str(read_cases(rows))
+    assert "several answers to 1 question; if they are of several systems" in str(read_cases(rows))
     assert "several answers" not in str(read_cases(rows, {"system": "provider"}))
     assert ids([{**row, "id": "a", "repetition_number": at} for at, row in enumerate(rows)]) == ["a", "a#2"]
 
