@@ -279,7 +279,6 @@ def test_an_arm_without_a_model_says_so_and_gpus_that_are_not_there_train_nothin
     assert TrainedJudges(settings("profile=paper", dry_run=True)).lacking("static-3") is None
 
 
-@pytest.mark.usefixtures("data")
 def test_a_training_that_was_killed_before_its_first_step_has_no_curves(tmp_path: Path) -> None:
     folder = tmp_path / "curriculum/train"
     settings = check_settings(PaperSettings, load_config("paper", [f"arms.curriculum={folder / 'model'}"]))
@@ -292,6 +291,7 @@ def test_a_training_that_was_killed_before_its_first_step_has_no_curves(tmp_path
     assert judges.logged("curriculum") == ["curriculum"]
 
 
+@pytest.mark.usefixtures("data")
 def test_a_run_asks_a_model_only_what_rows_need(tmp_path: Path) -> None:
     models = {"gpt-4o": "openai:a@http://b/v1", "ada-002": "openai:c@http://b/v1", "qwen-72b": "openai:d@http://b/v1"}
     chosen = settings(models=models, bert_score=str(tmp_path))
