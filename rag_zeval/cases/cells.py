@@ -171,8 +171,12 @@ def _inner_text(item: Mapping[Any, Any], column: str = "COLUMN") -> Any:
 
 
 def as_id(value: Any) -> str | None:
-    """Return an id as text, with numbers as in `as_text`. Raises InputError for lists and objects."""
-    return _plain(value)
+    """Return an id, or the name of a system or slice, without spaces around it. Numbers are read as in `as_text`.
+
+    Raises InputError for lists and objects.
+    """
+    text = _plain(value)
+    return text if text is None else text.strip()
 
 
 def as_texts(value: Any) -> tuple[str, ...]:

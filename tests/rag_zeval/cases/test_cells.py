@@ -186,7 +186,7 @@ def test_a_ground_truth_may_be_inside_of_an_object(value: Any) -> None:
 
 def test_numbers_and_ids_are_texts() -> None:
     assert [as_text(value) for value in (1967, 7.0, 1.5, True, "7.0")] == ["1967", "7", "1.5", "True", "7.0"]
-    assert [as_id(value) for value in (7.0, 7, "007", "7.0")] == ["7", "7", "007", "7.0"]
+    assert [as_id(value) for value in (7.0, 7, "007", "7.0", "a b\xa0")] == ["7", "7", "007", "7.0", "a b"]
     assert as_ids("['a' 'b']") == ("a", "b") and as_ids("[1, 2]") == ("1", "2") and as_ids("d1") == ("d1",)
     assert as_truth(date(1967, 1, 1)) == "1967-01-01" and as_chunks(Decimal("1.5")) == (("1.5",), ())
     assert as_truth(b"Z\xc3\xbcrich") == "Z\u00fcrich" and as_chunks(b"['a', 'b']")[0] == ("a", "b")
