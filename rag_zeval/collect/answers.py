@@ -100,7 +100,7 @@ def read_questions(path: str | Path) -> list[Row]:
             if kept.get("truth") is None and "gold_answer" in row:
                 kept["truth"] = row["gold_answer"]
             named = [name for name, value in row.items() if "truth" in fields_of(name) and not is_nothing(value)]
-            if named and "truth" not in kept:  # a null there says that the question has none
+            if named and "truth" not in row:  # a null there says that the question has none
                 if len(named) > 1:
                     raise InputError(f"fields {quoted_list(named)} could each hold the ground truth: name one 'truth'")
                 with locate(f"field '{named[0]}'"):

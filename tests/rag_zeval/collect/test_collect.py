@@ -111,8 +111,9 @@ def test_the_ground_truth_of_a_question_may_have_any_name_of_it(tmp_path: Path) 
         tmp_path / "q.jsonl",
         {"question": "Q?", "ground_truth": ["Ten.", "10"]},
         {"question": "Who?", "truth": None, "expected": "-"},
+        {"question": "When?", "gold_answer": None, "expected": "Nine."},
     )
-    assert [row["truth"] for row in read_questions(tmp_path / "q.jsonl")] == ["Ten.", None]
+    assert [row["truth"] for row in read_questions(tmp_path / "q.jsonl")] == ["Ten.", None, "Nine."]
     write(tmp_path / "q.jsonl", {"question": "Q?", "ground_truth": "Ten.", "expected": "Nine."})
     with pytest.raises(InputError, match=r"q.jsonl:1: fields 'ground_truth', 'expected' could each hold the ground"):
         read_questions(tmp_path / "q.jsonl")
