@@ -16,6 +16,8 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
 TEMPERATURE = 0.9
+WARM_UP = 8  # rollouts: a micro-batch of the profile
+Written = list[tuple[list[int], list[float]]]  # tokens of the first rollouts of the step, and their log-probabilities
 PRODUCTS = ("aten::mm", "aten::addmm", "aten::addmm_", "aten::bmm", "aten::baddbmm", "mkldnn", "scaled_dot_product")
 NAMES = {"fp32": "float32", "bf16": "bfloat16"}  # torch's names
 
@@ -64,13 +66,14 @@ def decode(work: dict[str, Any]) -> dict[str, Any]:
 def update(work: dict[str, Any]) -> dict[str, Any]:
     """Return the seconds, the norm of the gradient, and the share of the time in matrix products."""
     with plain_update(work) if work["plain"] else lane_update(work) as call:
-        share = in_products(call)  # also the warm-up
-        seconds, norm = timed(call)
+        call(work["written"][:WARM_UP])
+        share = in_products(lambda: call(work["written"]))
+        seconds, norm = timed(lambda: call(work["written"]))
     return {"seconds": seconds, "norm": norm, "products": share}
 
 
 @contextmanager
-def lane_update(work: dict[str, Any]) -> Iterator[Callable[[], float]]:
+def lane_update(work: dict[str, Any]) -> Iterator[Callable[[Written], float]]:
     """Yield an update by verl's worker with the checkout's engine and small profile. The learning rate is 0."""
     from experiments.timing.step_sides import Worker, batch_of, one_process
     from rag_zeval.stages.config import load_config
@@ -92,13 +95,17 @@ def lane_update(work: dict[str, Any]) -> Iterator[Callable[[], float]]:
     config = build(verl, {f"actor_rollout_ref.{key}": value for key, value in keys.items()}).actor_rollout_ref
     with one_process():
         worker = Worker(config, CPUEngine)
-        batch = batch_of(work["prompts"], work["written"], TEMPERATURE)
-        batch["old_log_probs"] = batch["ref_log_prob"] = batch["rollout_log_probs"]
-        yield lambda: worker.update(batch)
+
+        def call(written: Written) -> float:
+            batch = batch_of(work["prompts"][: len(written)], written, TEMPERATURE)
+            batch["old_log_probs"] = batch["ref_log_prob"] = batch["rollout_log_probs"]
+            return float(worker.update(batch))
+
+        yield call
 
 
 @contextmanager
-def plain_update(work: dict[str, Any]) -> Iterator[Callable[[], float]]:
+def plain_update(work: dict[str, Any]) -> Iterator[Callable[[Written], float]]:
     """Yield an update of the same weights on the same rollouts: padded rows, all logits at once, plain log_softmax."""
     import torch
     from torch.nn.utils.rnn import pad_sequence
@@ -111,12 +118,12 @@ def plain_update(work: dict[str, Any]) -> Iterator[Callable[[], float]]:
     model = AutoModelForCausalLM.from_pretrained(work["model"], dtype=dtype, attn_implementation="sdpa")
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.0)
     advantages = torch.randn(len(work["prompts"]), generator=torch.Generator().manual_seed(0))
-    whole = [
-        (torch.tensor(prompt + ids), len(prompt), torch.tensor(of_tokens))
-        for prompt, (ids, of_tokens) in zip(work["prompts"], work["written"], strict=True)
-    ]
 
-    def call() -> float:
+    def call(written: Written) -> float:
+        whole = [
+            (torch.tensor(prompt + ids), len(prompt), torch.tensor(of_tokens))
+            for prompt, (ids, of_tokens) in zip(work["prompts"], written, strict=False)
+        ]
         optimizer.zero_grad()
         for start in range(0, len(whole), rows):
             some = whole[start : start + rows]

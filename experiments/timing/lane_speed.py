@@ -6,9 +6,9 @@
 
 All sides have the same prompts (the first rows of `make train PROFILE=small`) and the same weights, all of them
 trained. Updates use the same rollouts. The parts run one after the other, each in its own process, in fp32 and in bf16.
-Seconds are CPU time, which depends little on other work on the machine. `products` is the share of an update's time in
-matrix products, including attention's. In fp32, `before` and `now` must sample the same tokens, and their gradients
-must agree.
+Seconds are CPU time, which depends little on other work on the machine. All sides keep freed memory in the process, as
+`make train` does. `products` is the share of an update's time in matrix products, including attention's. In fp32,
+`before` and `now` must sample the same tokens, and their gradients must agree.
 """
 
 import json
@@ -28,6 +28,7 @@ import typer
 from rag_zeval.errors import InputError
 from rag_zeval.stages.config import load_config
 from rag_zeval.streams import command_line
+from train.freed_memory import KEEP
 
 BEFORE = "cc43b66"  # the commit that this checkout is compared with
 ROOT = Path(__file__).resolve().parents[2]
@@ -103,7 +104,7 @@ def measure(roots: dict[str, Path], prompts: Sequence[list[int]], rollouts: int,
 
 def run(root: Path, work: dict[str, Any]) -> dict[str, Any]:
     """Run one part in its own process, with the code of `root`. Raises InputError with its last output if it fails."""
-    env = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    env = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "GLIBC_TUNABLES": KEEP}
     given = json.dumps(work)
     done = subprocess.run(
         [sys.executable, str(SIDE)],

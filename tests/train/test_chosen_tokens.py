@@ -22,14 +22,15 @@ def plainly(
 @settings(max_examples=30, deadline=None)
 @given(
     places=st.lists(st.integers(0, 8), max_size=12),
-    at_once=st.integers(1, 100),
+    of_product=st.integers(1, 100),
+    of_block=st.integers(1, 100),
     temperature=st.floats(0.3, 2),
     frozen=st.booleans(),
     with_bias=st.booleans(),
     seed=st.integers(0, 99),
 )
 def test_values_and_gradients_are_those_of_log_softmax(
-    places: list[int], at_once: int, temperature: float, frozen: bool, with_bias: bool, seed: int
+    places: list[int], of_product: int, of_block: int, temperature: float, frozen: bool, with_bias: bool, seed: int
 ) -> None:
     draw = torch.Generator().manual_seed(seed)
     hidden = torch.randn(9, SIZE, generator=draw, requires_grad=True)
@@ -38,7 +39,8 @@ def test_values_and_gradients_are_those_of_log_softmax(
     tokens = torch.randint(VOCABULARY, (len(places),), generator=draw)
     chosen = Chosen(torch.tensor(places, dtype=torch.long), tokens)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(chosen_tokens.LOGITS, "cpu", at_once)
+        patch.setitem(chosen_tokens.PRODUCT, "cpu", of_product)
+        patch.setitem(chosen_tokens.BLOCK, "cpu", of_block)
         ours = log_probs_and_entropy(hidden, weight, bias, chosen, temperature, with_entropy=True)
     plain = plainly(hidden, weight, bias, chosen, temperature)
     slopes = [torch.randn(len(values), generator=draw) for values in plain]
@@ -60,7 +62,7 @@ def test_no_more_logits_exist_at_once_than_allowed(monkeypatch: pytest.MonkeyPat
         return logits
 
     monkeypatch.setattr(chosen_tokens, "linear", counted)
-    monkeypatch.setitem(chosen_tokens.LOGITS, "cpu", 3 * VOCABULARY)
+    monkeypatch.setitem(chosen_tokens.PRODUCT, "cpu", 3 * VOCABULARY)
     hidden = torch.randn(10, SIZE, requires_grad=True)
     chosen = Chosen(torch.arange(10), torch.arange(10) % VOCABULARY)
     values, entropy = log_probs_and_entropy(

@@ -42,13 +42,12 @@ def test_each_row_finds_its_own_tokens_at_their_positions(rows: list[list[int]])
         assert packed.position_ids[0, places].tolist() == list(range(len(row)))
     prefixes = {tuple(row[: n + 1]) for row in rows for n in range(len(row))}
     assert packed.input_ids.shape == packed.position_ids.shape == (1, len(prefixes))  # each computed once
-    assert [segment.start for segment in packed.segments] == [0, *(s.stop for s in packed.segments[:-1])]
-    paths = [places.tolist() for places in own]
-    for segment in packed.segments:
-        path = segment.path.tolist()
-        assert path[segment.start - segment.stop :] == list(range(segment.start, segment.stop))
-        assert any(places[: len(path)] == path for places in paths)  # it sees a row from its beginning
-    assert packed.segments[-1].stop == len(prefixes)
+    assert sum(packed.new) == len(prefixes)
+    paths, stop = [places.tolist() for places in own], 0
+    for new, path in zip(packed.new, packed.paths.split(packed.seen), strict=True):
+        stop += new
+        assert path.tolist()[-new:] == list(range(stop - new, stop))
+        assert any(places[: len(path)] == path.tolist() for places in paths)  # it sees a row from its beginning
 
 
 def tiny_llama() -> Any:
@@ -140,6 +139,22 @@ def test_only_what_a_loss_looks_at_is_computed() -> None:
             looked_at = slice(len(prompt) - 1, len(prompt) + len(response) - 1)
             torch.testing.assert_close(row[looked_at], expected)
             assert not row[: looked_at.start].any() and not row[-1]
+
+
+@settings(max_examples=20, deadline=None)
+@given(rows=st.lists(tokens, min_size=1, max_size=4), seed=st.integers(0, 99))
+def test_attention_in_bfloat16_is_that_in_float32(rows: list[list[int]], seed: int) -> None:
+    packed, draw = pack(rows), torch.Generator().manual_seed(seed)
+    shapes = [(1, heads, packed.input_ids.shape[1], 8) for heads in (4, 2, 2)]
+    rounded = [torch.randn(shape, generator=draw).bfloat16() for shape in shapes]
+
+    def attended(dtype: torch.dtype) -> list[torch.Tensor]:
+        states = [one.to(dtype).requires_grad_() for one in rounded]
+        out, _ = attend(torch.nn.Identity(), *states, None, 8**-0.5, packed_rows=packed)
+        return [out, *torch.autograd.grad(out.square().sum(), states)]
+
+    for ours, exact in zip(attended(torch.bfloat16), attended(torch.float32), strict=True):
+        torch.testing.assert_close(ours.float(), exact, atol=0.1, rtol=0.05)
 
 
 def test_a_sliding_window_is_refused() -> None:
