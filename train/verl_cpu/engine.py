@@ -41,14 +41,15 @@ class CPUEngine(UnpinnedEngine):
 
         Numbers below 1e-38 count as 0. A sharp attention has many of them, and the CPU is far slower with them.
         """
-        torch.set_flush_denormal(True)  # of this thread; the backward pass runs in it too
         parts = [part for part in self.module.modules() if isinstance(part, FSDPModule)]
         for part in parts:
             part.set_reshard_after_forward(False, recurse=False)
             part.set_reshard_after_backward(False, recurse=False)
+        torch.set_flush_denormal(True)  # of this thread, in which the backward pass runs too
         try:
             return super().forward_backward_batch(*args, **kwargs)
         finally:
+            torch.set_flush_denormal(False)
             for part in parts:
                 part.reshard()  # the optimizer changes the sharded originals
 
