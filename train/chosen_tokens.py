@@ -42,6 +42,10 @@ def log_probs_and_entropy(
         chosen = Chosen(places=torch.tensor([0, 0]), tokens=torch.tensor([5, 7]))  # two tokens after the first state
         log_probs, _ = log_probs_and_entropy(hidden, model.lm_head.weight, None, chosen, 1.0, with_entropy=False)
     """
+    device = hidden.device.type
+    if torch.is_autocast_enabled(device):  # it does not reach into the backward pass of a function
+        dtype = torch.get_autocast_dtype(device)
+        hidden, weight, bias = hidden.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
     found: Values = _OutputLayer.apply(hidden, weight, bias, *chosen, temperature, with_entropy)
     return found
 

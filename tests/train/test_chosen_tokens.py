@@ -53,6 +53,25 @@ def test_values_and_gradients_are_those_of_log_softmax(
         torch.testing.assert_close(mine, other, atol=1e-4, rtol=1e-4)
 
 
+def test_under_autocast_products_are_in_its_precision_going_back_too() -> None:
+    draw = torch.Generator().manual_seed(0)
+    hidden = torch.randn(9, SIZE, generator=draw).bfloat16().requires_grad_()
+    weight = torch.randn(VOCABULARY, SIZE, generator=draw, requires_grad=True)
+    chosen = Chosen(torch.arange(9), torch.arange(9) % VOCABULARY)
+    with torch.autocast("cpu", torch.bfloat16):
+        ours, _ = log_probs_and_entropy(hidden, weight, None, chosen, 1.0, with_entropy=False)
+    logits = torch.nn.functional.linear(hidden, weight.bfloat16()).float()
+    plain = torch.log_softmax(logits, -1)[chosen]
+    slopes = torch.randn(9, generator=draw)
+    torch.testing.assert_close(ours, plain)
+    for mine, other in zip(
+        torch.autograd.grad(ours, [hidden, weight], slopes),
+        torch.autograd.grad(plain, [hidden, weight], slopes),
+        strict=True,
+    ):
+        torch.testing.assert_close(mine, other, atol=0.05, rtol=0.05)
+
+
 def test_no_more_logits_exist_at_once_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 

@@ -157,6 +157,14 @@ def test_attention_in_bfloat16_is_that_in_float32(rows: list[list[int]], seed: i
         torch.testing.assert_close(ours.float(), exact, atol=0.1, rtol=0.05)
 
 
+def test_denormal_numbers_count_as_zero_only_while_the_engine_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def denormal(*args: Any) -> float:
+        return (torch.full((64,), 1e-39) * 0.5).max().item()
+
+    monkeypatch.setattr(FSDPEngineWithLMHead, "forward_backward_batch", denormal)
+    assert engine(CPUEngine, tiny_llama()).forward_backward_batch() == 0 < denormal()
+
+
 def test_a_sliding_window_is_refused() -> None:
     states = torch.zeros(1, 1, 1, 2)
     with pytest.raises(NotImplementedError, match="sliding window"):
