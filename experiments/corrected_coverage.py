@@ -1,7 +1,7 @@
 """`python -m experiments.corrected_coverage`: how often do intervals of `rag-zeval audit` contain the true mean?
 
 It simulates judges with known sensitivity and specificity, and people who label a few of 2,000 claims, drawn as
-`rag-zeval sample` draws them. It prints the five tables of docs/judge-audit.md:
+`rag-zeval sample` draws them. It prints the five simulated tables of docs/audit-accuracy.md:
 
 1. How often the 95% interval of the corrected mean, of the labels alone and of the judge alone contains the true mean.
    The table also has the mean width of the first two.

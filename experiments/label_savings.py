@@ -3,7 +3,7 @@
 RUN is a finished benchmark run with ragchecker_meta, whose 280 pairs of answers all have human labels, or with a set of
 labelled texts, such as faithbench. For each scorer it draws a few pairs or texts as `rag-zeval sample` does. From their
 labels and all scores it estimates the mean of all labels. It prints how wide the 95% intervals are with and without the
-scorer, and how often those with it contain the mean of all labels. docs/judge-audit.md has this table.
+scorer, and how often those with it contain the mean of all labels. docs/audit-accuracy.md has this table.
 """
 
 import sys
