@@ -42,7 +42,7 @@ def sample(
         float | None,
         typer.Option(
             help="Draw nothing: print how many rows give the corrected score an interval of this width, such as 0.1. "
-            "What people will say is guessed from --more SHEET, or from --agreement."
+            "The command guesses what people will say from --more SHEET, or from --agreement."
         ),
     ] = None,
     agreement: Annotated[
@@ -169,7 +169,7 @@ def judge_card(
     """Write one Markdown page about a judge on your data: how far to trust it, and what it costs.
 
     The card has the agreement with people, the raw and the corrected mean, bias by length and position, consistency
-    over trials and cost, also by slice. What the files do not say is named as unknown.
+    over trials and cost, also by slice. What the files do not say is shown as unknown.
     """
     from rag_zeval.audit.judge_card import write_judge_card
     from rag_zeval.audit.sheet import plan_path

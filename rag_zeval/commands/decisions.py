@@ -127,7 +127,7 @@ def gate(
     least: Annotated[
         list[str],
         typer.Option(
-            "--min", metavar="METRIC=NUMBER", help="The least value that a metric of B must have. Needs no baseline."
+            "--min", metavar="METRIC=NUMBER", help="The minimum value that a metric of B must have. Needs no baseline."
         ),
     ] = [],  # noqa: B006
     most: Annotated[
@@ -135,7 +135,7 @@ def gate(
         typer.Option(
             "--max",
             metavar="METRIC=NUMBER",
-            help="The highest value that a metric of B may have, such as latency_p95=2.",
+            help="The maximum value that a metric of B may have, such as latency_p95=2.",
         ),
     ] = [],  # noqa: B006
     strict: Annotated[bool, typer.Option("--strict", help="Warnings fail, too. Default: they only warn.")] = False,

@@ -111,13 +111,11 @@ def evaluate(
     ] = None,
     dry_run: Annotated[
         bool,
-        option(
-            COST, "Show how files are read and what a run would ask, then stop. Free: it calls no judge.", "--dry-run"
-        ),
+        option(COST, "Show how files are read and how many calls a run would make, then stop. Free.", "--dry-run"),
     ] = False,
     prices: Prices = None,
     max_cost: Annotated[
-        float | None, option(COST, "Stop asking the judge after this many dollars. Needs --prices. Default: no limit.")
+        float | None, option(COST, "Stop calling the judge after this many dollars. Needs --prices. Default: no limit.")
     ] = None,
     variant: VariantName = None,
     trials: Annotated[

@@ -61,10 +61,12 @@ def reuse_labels(
     ] = None,
     person: Annotated[
         str | None,
-        typer.Option(help="Whose labels to fill in. Default: `adjudicated`, else who labelled a text first."),
+        typer.Option(
+            help="Whose labels to fill in. Default: those of `adjudicated`, else of whoever labelled a text first."
+        ),
     ] = None,
     n: Annotated[
-        int, typer.Option("--n", min=0, help="Also draw this many rows of texts that no label can stand for, to label.")
+        int, typer.Option("--n", min=0, help="Also draw this many rows to label, from texts that no label stands for.")
     ] = 0,
     seed: Annotated[int, typer.Option(help="The seed of that draw.")] = 0,
 ) -> None:

@@ -111,11 +111,11 @@ def questions(
     The command first lists the files, pages and links that it cannot read. Then it splits the documents into chunks of
     whole paragraphs, at most 200 words each. Longer paragraphs are split.
 
-    It drops a question if its snippet does not occur in the chunk word for word, if it is a duplicate, or if it should
-    be unanswerable and the documents answer it.
+    It drops a question if its snippet does not occur in the chunk word for word, or if it is a duplicate. It drops an
+    unanswerable question if the model finds an answer in the chunk, or in the four chunks most like the question.
 
-    With --per-chunk, every chunk is asked about until it has its questions, in equal parts of each kind. A chunk that
-    has too few facts gets fewer.
+    With --per-chunk, every chunk gets that many questions, equally many of each kind. A chunk that has too few facts
+    gets fewer.
 
     Rows are written as they finish. Run the same command again to resume.
     """
