@@ -72,14 +72,14 @@ def read_table(path: Path, encoding: str | None = None) -> Iterator[PlacedRow]:
         raise InputError(
             f"{path}: is in the old Excel format .xls, or has a password: save it as .xlsx without one, or as CSV"
         )
-    encoding = encoding or next((code for mark, code in MARKS.items() if head.startswith(mark)), "utf-8")
+    marked = next((code for mark, code in MARKS.items() if head.startswith(mark)), None)
+    if encoding:
+        _check_given(path, encoding, marked)
+    encoding = encoding or marked or "utf-8"
     if encoding == "utf-8" and head[1:2] == b"\0":  # UTF-16 without a byte order mark
         raise InputError(f"{path}: is not UTF-8 text{_named_encoding(path, encoding)}")
     try:
-        io.TextIOWrapper(io.BytesIO(), encoding)  # rejects what Python calls an encoding, but is none of texts: "hex"
         text = codecs.getincrementaldecoder(encoding)().decode(head)
-    except LookupError as error:
-        raise InputError(f"--encoding {encoding}: unknown encoding") from error
     except UnicodeError:
         text = ""  # the reader of the text reports it
     if MARKUP.match(head):
@@ -93,6 +93,40 @@ def read_table(path: Path, encoding: str | None = None) -> Iterator[PlacedRow]:
     ):
         return _delimited(path, encoding, "\t" if name.endswith(".tsv") else None)
     return _json(path, encoding)
+
+
+def _check_given(path: Path, encoding: str, marked: str | None) -> None:
+    """Raise InputError for an encoding that does not exist, and for one that the file does not have.
+
+    Almost any bytes are a text in cp1252 and the like. So UTF-8 could be read in them without an error.
+    marked: the encoding of the file's byte order mark.
+    """
+    try:
+        io.TextIOWrapper(io.BytesIO(), encoding)  # rejects what Python calls an encoding, but is none of texts: "hex"
+    except LookupError as error:
+        raise InputError(f"--encoding {encoding}: unknown encoding") from error
+    given = codecs.lookup(encoding).name
+    found = (marked or "utf-8").removesuffix("-sig")
+    if not given.startswith(found) and (marked or _is_utf8(path)):
+        raise InputError(
+            f"{path}: is {found.upper()} text: leave out --encoding {encoding}. If another file of the command needs "
+            "it, save that file as UTF-8"
+        )
+
+
+def _is_utf8(path: Path) -> bool:
+    """Whether a file is UTF-8 and has letters beyond ASCII."""
+    decoder, is_ascii = codecs.getincrementaldecoder("utf-8")(), True
+    with _told(path), _bytes(path) as file:
+        try:
+            while block := file.read(HEAD):
+                is_ascii = is_ascii and block.isascii()
+                if NO_TEXT.search(decoder.decode(block)):  # UTF-16 of ASCII is UTF-8, too
+                    return False
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            return False
+    return not is_ascii
 
 
 @contextmanager

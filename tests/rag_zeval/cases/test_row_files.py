@@ -237,7 +237,6 @@ def test_an_encoding_is_named_and_can_be_given(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("written", "given", "advice"),
     [
-        ("utf-8", "cp1252", "is not CP1252 text; it looks like utf-8: give .* --encoding utf-8 "),
         ("cp850", None, "is not UTF-8 text; save it as UTF-8"),
         ("cp850", "cp1252", "is not CP1252 text; save it as UTF-8"),
         ("utf-16-le", None, "is not UTF-8 text; it looks like utf-16-le: save .* --encoding utf-16-le "),
@@ -252,6 +251,17 @@ def test_an_advised_encoding_can_read_the_file(tmp_path: Path, written: str, giv
         rows(path, given)
     if "--encoding" in advice:
         assert rows(path, written) == [{"question": "q?", "answer": text}]
+
+
+@pytest.mark.parametrize(("written", "given"), [("utf-8", "cp1252"), ("utf-8", "gb18030"), ("utf-16", "cp1252")])
+def test_utf8_is_not_read_in_another_encoding(tmp_path: Path, written: str, given: str) -> None:
+    """In cp1252 it would be a text, too: `MÃ¼nchen`."""
+    path = tmp_path / "a.csv"
+    long = "x" * 100_000  # so that the letters are not at the beginning
+    path.write_bytes(f"question,answer\nq?,{long} in München\n".encode(written))
+    with pytest.raises(InputError, match=f"is {written.upper()} text: leave out --encoding {given}"):
+        rows(path, given)
+    assert rows(path, written) == rows(path) == [{"question": "q?", "answer": f"{long} in München"}]
 
 
 def test_a_line_of_another_encoding_is_named(tmp_path: Path) -> None:
