@@ -282,6 +282,16 @@ def test_pipes_and_folders_are_refused(tmp_path: Path) -> None:
         read_table(tmp_path)
 
 
+def test_the_lines_of_a_text_are_no_rows(tmp_path: Path) -> None:
+    texts = ["One, two, three.\nFour, five, six.", "a,b\nc,d", "a,b,c\nd,e,f\n", "Prices\na,b,c\nd,e,f"]
+    written = [{"question": text, "answer": other, "contexts": text} for text in texts for other in texts]
+    with (tmp_path / "a.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["question", "answer", "contexts"])
+        writer.writeheader()
+        writer.writerows(written)
+    assert rows(tmp_path / "a.csv") == written
+
+
 def test_rows_stand_where_they_begin(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(as_text(",", before="sep=,\n"))
     assert [place.rpartition(":")[2] for place, _ in read_table(tmp_path / "a.csv")] == ["3", "4"]
@@ -300,7 +310,9 @@ def test_rows_stand_where_they_begin(tmp_path: Path) -> None:
         ("a.xml", b"<rows><row><question>q</question></row></rows>", "a.xml: is a web page or XML, not a table"),
         ("a.xml", b'<?xml version="1.0"?>\n<rows>\n</rows>\n', "a.xml: is a web page or XML, not a table"),
         ("a.csv", b"question,question\nq,r\n", "a.csv: has two columns named 'question'; rename one"),
-        ("a.csv", b'question,answer\n"q,a\n', "a.csv:2: cannot be read from this point on"),
+        ("a.csv", b'question,answer\n"q,a\n', "on: no quotation mark ends a cell that begins with one: if"),
+        ("a.tsv", b'question\tanswer\tid\nq1\t"a\t1\nq2\tb\t2\nq3\tc"\t3\n', "a cell here, which ends in line 4; but"),
+        ("a.csv", b'question,answer,id\nq1,"a,1\nq2,b,2\nq3,c",3\n', "a.csv:2: a quotation mark begins a cell here"),
         ("a.json", b'[{"a": "b', "a.json:1: not valid JSON: Unterminated string starting at column 8"),
         ("a.json", b"[[1, 2]]", "a.json: has rows without column names"),
         ("a.json", b"7", "a.json: must hold a JSON list or object, found int"),
