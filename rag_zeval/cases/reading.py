@@ -26,6 +26,7 @@ from rag_zeval.cases.cells import (
     unquoted,
 )
 from rag_zeval.cases.columns import LOOKED_AT, Columns, check_names, choose
+from rag_zeval.cases.excel import Formatted
 from rag_zeval.cases.names import FIELDS, PLACEHOLDERS, SPREADSHEET_ERRORS
 from rag_zeval.cases.objects import read_objects
 from rag_zeval.cases.paths import ABSENT, at_path, option
@@ -105,6 +106,9 @@ class CaseFile:
             if cut := sum(len(text) == LONGEST_CELL for text in of):
                 said = f"{cut} of {len(of)} have {LONGEST_CELL:,} characters, the most that Excel keeps"
                 yield f"  warning: {FIELDS[name]}: {said}; the texts may be cut off"
+            if shown := [text for text in of if isinstance(text, Formatted)]:
+                said = f"{len(shown)} of {len(of)} are dates, or numbers in a format such as $12"
+                yield f"  warning: {FIELDS[name]}: {said}, read as '{shown[0]}'; if that is wrong, make them texts"
             # a chunk may well be JSON
             if lists := [text for text in of if prints_object(text, or_list=name in ("question", "answer"))]:
                 said = f"{len(lists)} of {len(of)} print a list or object, which is read as a text"

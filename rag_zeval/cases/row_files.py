@@ -17,6 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
+from rag_zeval.cases.excel import is_filled, read_sheet
 from rag_zeval.cases.names import ENTRIES, fields_of
 from rag_zeval.csv_files import DELIMITERS, csv_rows, delimiter_of, is_spaced
 from rag_zeval.errors import InputError, needed
@@ -45,6 +46,7 @@ LONGEST_NAME = 40  # characters of a column's name that may be known
 NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f]")
 FORMATS = "CSV, JSON, Excel, Parquet or Feather"
 NO_TABLE = f"is neither text nor a table that can be read; save it as {FORMATS}"
+HIDDEN = "is hidden, as by a filter: show it, delete it, or leave it out with --skip-bad-rows"
 FEW_LETTERS = 200  # bytes beyond ASCII; fewer are not enough to detect an encoding
 # Encodings that spreadsheet programs write.
 LEGACY = [
@@ -341,46 +343,23 @@ def _columnar(path: Path, head: bytes) -> Iterator[PlacedRow]:
 
 
 def _excel(path: Path) -> Iterator[PlacedRow]:
-    """Yield the rows of the only sheet that has a header and rows. Raises InputError if several sheets have rows.
-
-    Whole numbers become int, because Excel stores every number as a float.
-    """
+    """Yield the rows of the only visible sheet that has a header and rows. A hidden row is an InputError."""
     with needed("python-calamine", f"{path}: reading Excel files"):
-        import python_calamine
-    with _told(path):
+        from python_calamine import CalamineError
+    with _told(path), _bytes(path) as file, locate(path):
         try:
-            book = python_calamine.CalamineWorkbook.from_path(str(path))
-        except python_calamine.CalamineError as error:
+            sheet, hidden = read_sheet(file.read())
+        except CalamineError as error:
             raise InputError(
-                f"{path}: is a ZIP file, but no Excel file that can be read; unpack it, or save it as {FORMATS}"
+                f"is a ZIP file, but no Excel file that can be read; unpack it, or save it as {FORMATS}"
             ) from error
-        sheets = {name: _unmerged(book.get_sheet_by_name(name)) for name in book.sheet_names}
-    filled = {name: rows for name, rows in sheets.items() if sum(map(_is_filled, rows)) > 1}
-    if len(filled) > 1:
-        raise InputError(
-            f"{path}: has {len(filled)} sheets with rows: {', '.join(filled)}; save the right one as its own file"
-        )
-    numbered = enumerate(next(iter(filled.values()), []), 1)
-    rows = [(number, cells) for number, cells in numbered if _is_filled(cells)]
+    rows = [(number, cells) for number, cells in enumerate(sheet) if is_filled(cells)]
     names = _header(path, rows[0][1] if rows else ())
     for at, (number, cells) in enumerate(rows[1:], 1):
-        whole = [int(cell) if isinstance(cell, float) and cell.is_integer() else cell for cell in cells]
-        with locate(f"{path}: row {number}"):
-            found = _cells(names, whole, at)
-        yield f"{path}: row {number}", found
-
-
-def _unmerged(sheet: Any) -> list[list[Any]]:
-    """Return the rows of a sheet. A cell that is merged over several rows has its value in each of them."""
-    rows: list[list[Any]] = sheet.to_python(skip_empty_area=False)
-    for (top, left), (bottom, _) in getattr(sheet, "merged_cell_ranges", None) or ():  # None in other formats
-        for row in rows[top + 1 : bottom + 1] if rows and left < len(rows[0]) else ():
-            row[left] = rows[top][left]
-    return rows
-
-
-def _is_filled(cells: Sequence[Any]) -> bool:
-    return any(cell not in ("", None) for cell in cells)
+        place = f"{path}: row {number + 1}"
+        with locate(place):
+            found = _cells(names, cells, at)
+        yield place, InputError(HIDDEN) if number in hidden else found
 
 
 def _placed(path: Path, rows: Iterable[Any]) -> Iterator[PlacedRow]:

@@ -191,19 +191,6 @@ def test_arrow_and_excel_files_hold_the_same_rows(tmp_path: Path) -> None:
         rows(tmp_path / "b.xlsx")
 
 
-def test_a_cell_that_is_merged_over_several_rows_holds_for_each(tmp_path: Path) -> None:
-    import openpyxl
-
-    book = openpyxl.Workbook()
-    for line in HEAD[:3], ("q1?", "a", "one"), (None, None, "two"), ("q2?", "a", "three"):
-        book.active.append(line)
-    for cells in ("A2:A3", "B2:B3", "H2:H3"):  # the last are empty, beside the table
-        book.active.merge_cells(cells)
-    book.save(tmp_path / "a.xlsx")
-    found = [tuple(row.values()) for row in rows(tmp_path / "a.xlsx")]
-    assert found == [("q1?", "a", "one"), ("q1?", "a", "two"), ("q2?", "a", "three")]
-
-
 def test_rows_by_their_ids_keep_them(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_bytes(json_of({"q-7": ROWS[0], "q-8": {"query_id": "8", **ROWS[1]}}))
     assert rows(tmp_path / "a.json") == [{"id": "q-7", **ROWS[0]}, {"query_id": "8", **ROWS[1]}]
