@@ -119,6 +119,19 @@ def test_the_ground_truth_of_a_question_may_have_any_name_of_it(tmp_path: Path) 
         read_questions(tmp_path / "q.jsonl")
 
 
+def test_questions_are_read_from_a_table(tmp_path: Path) -> None:
+    """As spreadsheets write it, with the names that `evaluate` knows."""
+    lines = ["Query ID;Query;Expected answer;gold_chunk_ids", '007;"When?\nAnd where?";Ten.;"[""a"", 3]"', ";Who?;;"]
+    (tmp_path / "q.csv").write_bytes("\r\n".join(lines).encode("utf-8-sig"))
+    assert read_questions(tmp_path / "q.csv") == [
+        {"id": "007", "question": "When?\nAnd where?", "truth": "Ten.", "gold_chunk_ids": ["a", "3"]},
+        {"id": question_id("Who?"), "question": "Who?"},
+    ]
+    (tmp_path / "q.csv").write_text("query,prompt\nWho?,You are\n")
+    with pytest.raises(InputError, match=r"q.csv:2: fields 'query', 'prompt' could each hold the question: name"):
+        read_questions(tmp_path / "q.csv")
+
+
 def test_a_question_that_fails_says_why_and_is_asked_again_alone(rag: ScriptedJudge, run: Any, tmp_path: Path) -> None:
     write(tmp_path / "q.jsonl", *({"id": name, "question": name} for name in [*BROKEN, "fine"]))
     words = ["collect", "q.jsonl", "--out=a.jsonl", f"--url={rag.url}/ask", "--header=X-Token=TOKEN", *READ]
