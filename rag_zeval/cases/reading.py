@@ -39,6 +39,7 @@ from rag_zeval.text import counted, one_line, text_id
 
 # No spaces, and a character that is rare in words; or the name of a file.
 NO_CONTENT = re.compile(r"[!-~]*[\d_/#][!-~]*|.+\.(?:csv|docx?|html?|json|md|pdf|pptx?|txt|xlsx?)", re.IGNORECASE)
+DECIMAL_COMMA = re.compile(r"\s*\d+,(?:\d{1,2}|\d{4,})\s*|\s*0,\d+\s*")  # 1,234 may be a thousand
 LONGEST_CELL = 32_767  # characters that Excel keeps of a text
 LONG_CONTEXT = 30  # characters of a context that no question contains by chance
 MOST_TOLD = 20  # bad rows of a file that are listed one by one
@@ -231,6 +232,7 @@ class _Reader:
     first: dict[tuple[str, ...], tuple[str, Case]] = field(default_factory=dict)  # by id and systems
     repeated: Counter[tuple[str, ...]] = field(default_factory=Counter)
     encoded: set[str] = field(default_factory=set)  # columns in which every text is a JSON string
+    commas: set[str] = field(default_factory=set)  # columns with a number that has a decimal comma
 
     def read(self, skip_bad_rows: bool) -> CaseFile:
         columns, number = self._columns()
@@ -275,6 +277,8 @@ class _Reader:
                 objects[name] += is_inside
                 texts[name] += not (is_inside or isinstance(value, Mapping))  # an error is neither
                 quoted[name] += unquoted(value) is not value
+                if isinstance(value, str) and DECIMAL_COMMA.fullmatch(value):
+                    self.commas.add(name)
             for ours, path in self.names.items():
                 found[ours] += at_path(row, path) is not ABSENT
             if len(sample) < LOOKED_AT:
@@ -341,6 +345,9 @@ class _Reader:
             with locate(f"column '{columns.of[name]}'"):
                 return convert(columns.value(row, name))
 
+        def read_amount(name: str) -> float | None:
+            return read(name, partial(_amount, has_comma=columns.of.get(name) in self.commas))
+
         question = read("question", as_text)
         if question is None:
             raise InputError(f"column '{columns.of['question']}' is empty: fill it in, or remove the row")
@@ -358,9 +365,9 @@ class _Reader:
             read("slice_tag", as_id),
             read("context_ids", as_ids) or ids,
             read("gold_chunk_ids", as_ids),
-            read("latency_s", _amount),
+            read_amount("latency_s"),
             unanswered,
-            read("cost_usd", _amount),
+            read_amount("cost_usd"),
             not contexts and read("context_ids", is_empty_list),
         )
         return replace(case, id=self._id(read("id", as_id), case, columns, row, place))
@@ -500,12 +507,15 @@ def _reference(value: Any) -> str | None:
     return BETWEEN.join(as_texts(value)) or None
 
 
-def _amount(value: Any) -> float | None:
-    """Return seconds or dollars, or None. Raises InputError unless the value is a number of 0 or more."""
+def _amount(value: Any, has_comma: bool) -> float | None:
+    """Return seconds or dollars, or None. Raises InputError unless the value is a number of 0 or more.
+
+    has_comma: whether a comma in it is a decimal comma.
+    """
     if is_nothing(value):
         return None
     try:
-        amount = float(value)
+        amount = float(value.replace(",", ".") if has_comma and isinstance(value, str) else value)
     except (TypeError, ValueError, OverflowError):
         amount = math.nan
     if not 0 <= amount < MOST:

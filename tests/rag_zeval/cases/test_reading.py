@@ -279,6 +279,25 @@ def test_a_passage_a_row_under_another_name_is_not_judged_row_by_row() -> None:
     assert case.contexts == ("one", "two")
 
 
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (["0,75", "1,234"], [0.75, 1.234]),  # as in half of Europe
+        (["1,5", " 12 "], [1.5, 12]),
+        (["1,234", "2,000"], None),  # may be thousands
+        (["1.5", "1,234"], None),
+        (["0,5", "1.234,5"], None),
+    ],
+)
+def test_a_decimal_comma_is_read_if_it_can_be_nothing_else(written: list[str], read: list[float] | None) -> None:
+    rows = [{**row, "latency_s": cell, "cost_usd": cell} for row, cell in zip(ROWS, written, strict=True)]
+    if read is None:
+        with pytest.raises(InputError, match=r"must be a number, 0 or more, with a point before its fraction, found '"):
+            read_cases(rows)
+    else:
+        assert [(case.latency_s, case.cost_usd) for case in read_cases(rows).cases] == [(one, one) for one in read]
+
+
 def test_all_bad_rows_are_told_and_can_be_left_out(tmp_path: Path) -> None:
     bad = [{**ROWS[0], "question": None}, {**ROWS[0], "answer": [1]}, {**ROWS[0], "latency_s": "fast"}]
     path = tmp_path / "a.jsonl"
