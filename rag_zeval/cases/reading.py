@@ -4,6 +4,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -35,11 +36,19 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import MOST, Row, locate
 from rag_zeval.judge.needs import BETWEEN
 from rag_zeval.judge.schema import LETTERS
+from rag_zeval.replies.thoughts import final_texts
 from rag_zeval.text import counted, one_line, text_id
 
 # No spaces, and a character that is rare in words; or the name of a file.
 NO_CONTENT = re.compile(r"[!-~]*[\d_/#][!-~]*|.+\.(?:csv|docx?|html?|json|md|pdf|pptx?|txt|xlsx?)", re.IGNORECASE)
 DECIMAL_COMMA = re.compile(r"\s*\d+,(?:\d{1,2}|\d{4,})\s*|\s*0,\d+\s*")  # 1,234 may be a thousand
+# What people put between the contexts of one text: a bar or a tag, a line of dashes, or numbers before them.
+SEVERAL_CONTEXTS = re.compile(
+    r"\|\|\||\[SEP\]|</?(?:sep|doc|document|passage|context|chunk)\b[^<>]*>|^[ \t]*[-=*#]{3,}[ \t]*$"
+    r"|\A\W{0,3}((?:doc|document|passage|context|chunk|source)?[ \t#]{0,3})1\b(?s:.+)^\W{0,3}\1 ?2\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+LOST_LETTER = "\ufffd"
 LONGEST_CELL = 32_767  # characters that Excel keeps of a text
 LONG_CONTEXT = 30  # characters of a context that no question contains by chance
 MOST_TOLD = 20  # bad rows of a file that are listed one by one
@@ -102,7 +111,8 @@ class CaseFile:
         }
         for name, of in texts.items():
             if marks := [text for text in of if text.strip().lower() in PLACEHOLDERS]:
-                yield f"  warning: {FIELDS[name]}: {len(marks)} of {len(of)} say '{marks[0]}', which is read as a text"
+                said = f"{len(marks)} of {len(of)} say {' or '.join(map(repr, dict.fromkeys(marks)))}"
+                yield f"  warning: {FIELDS[name]}: {said}, which is read as a text"
         for name, of in {"question": [case.question for case in self.cases], **texts}.items():
             if cut := sum(len(text) == LONGEST_CELL for text in of):
                 said = f"{cut} of {len(of)} have {LONGEST_CELL:,} characters, the most that Excel keeps"
@@ -114,6 +124,17 @@ class CaseFile:
             if lists := [text for text in of if prints_object(text, or_list=name in ("question", "answer"))]:
                 said = f"{len(lists)} of {len(of)} print a list or object, which is read as a text"
                 yield f"  warning: {FIELDS[name]}: {said}: {lists[0]}"
+            if misread := [text for text in of if _is_misread(text)]:
+                said = f"{len(misread)} of {len(of)} seem to have lost letters when the file was saved or read"
+                yield f"  warning: {FIELDS[name]}: {said}: {misread[0]}"
+        contexts = [case.contexts for case in self.cases if case.contexts]
+        joined = [one[0] for one in contexts if len(one) == 1 and SEVERAL_CONTEXTS.search(one[0])]
+        if 2 * len(joined) > len(contexts) and all(len(one) == 1 for one in contexts):
+            said = f"{len(joined)} of {len(contexts)} seem to be several in one text, which is read as one"
+            yield f"  warning: retrieved contexts: {said}; to separate them, write a JSON list: {joined[0]}"
+        if thoughts := [text for text in texts["answer"] if len([*final_texts(text)]) > 1]:
+            said = f"{len(thoughts)} of {len(texts['answer'])} hold the thoughts of a model, which are judged, too"
+            yield f"  warning: answer: {said}: {thoughts[0]}"
         if prompts := [case for case in self.cases if any(map(partial(_is_inside, case.question), case.contexts))]:
             said = f"{len(prompts)} of {len(self.cases)} contain a retrieved context"
             yield f"  warning: question: {said}; if it is the whole prompt, add --map question=COLUMN"
@@ -467,6 +488,15 @@ def _answer(value: Any, row: Row) -> tuple[str | None, str]:
         told = told.get("message") or told.get("type")
     told = str(told or "").removeprefix("failed: ")
     return None, f"no answer: {one_line(told)}" if told else "no answer"
+
+
+def _is_misread(text: str) -> bool:
+    """Whether a text holds the mark of a lost letter, or is UTF-8 that was read in a Western encoding: `MÃ¼nchen`."""
+    for encoding in () if text.isascii() else ("cp1252", "latin-1"):
+        with suppress(UnicodeError):
+            text.encode(encoding).decode()
+            return True
+    return LOST_LETTER in text
 
 
 def _is_inside(question: str, context: str) -> bool:

@@ -118,6 +118,14 @@ LONG = "The museum opens at nine on all days of the week. "
         ({"contexts": "<generator object g at 0x7f>"}, "retrieved contexts: 1 of 2 print a list or object"),
         ({"contexts": "dict_values(['Rome'])"}, "retrieved contexts: 1 of 2 print a list or object"),
         ({"contexts": ['{"city": "Rome"}']}, None),
+        ({"answer": "undefined"}, "answer: 1 of 2 say 'undefined', which is read as a text"),
+        (
+            {"answer": "<think>No?</think>Rome"},
+            "answer: 1 of 2 hold the thoughts of a model, which are judged, too: <th",
+        ),
+        ({"answer": "MÃ¼nchen"}, "answer: 1 of 2 seem to have lost letters when the file was saved or read: MÃ¼nchen"),
+        ({"contexts": ["M\ufffdnchen"]}, "retrieved contexts: 1 of 2 seem to have lost letters"),
+        ({"answer": "“São” – São, AMANHÃ» Ãœ"}, None),
         ({"contexts": ["c" * 32_767]}, "retrieved contexts: 1 of 2 have 32,767 characters, the most that Excel keeps"),
     ],
 )
@@ -125,6 +133,27 @@ def test_texts_that_may_mean_something_else_are_told(cells: dict[str, Any], warn
     other = {"question": "other?", "answer": "Rome", "contexts": ["c"], "truth": "t"}
     read = str(read_cases([other, {**other, "question": "q?", **cells}]))
     assert f"warning: {warning}" in read if warning else "warning" not in read
+
+
+@pytest.mark.parametrize(
+    ("text", "is_told"),
+    [
+        ("It opens. ||| It closes.", True),
+        ("1. It opens.\n2. It closes.", True),
+        ("[1] It opens.\n\n[2] It closes.", True),
+        ("Document 1: It opens.\nIt does.\nDocument 2: It closes.", True),
+        ("<doc>It opens.</doc><doc>It closes.</doc>", True),
+        ("It opens.\n---\nIt closes.", True),
+        ("It opens.\n\nIt closes.", False),
+        ("It opens in 1 of\n2 towns.", False),
+        ("| a | b |\n|---|---|\n| 1 | 2 |", False),
+    ],
+)
+def test_several_contexts_in_one_text_are_told(text: str, is_told: bool) -> None:
+    rows = [{**row, "contexts": text} for row in ROWS]
+    said = "warning: retrieved contexts: 2 of 2 seem to be several in one text, which is read as one"
+    assert (said in str(read_cases(rows))) == is_told
+    assert "warning" not in str(read_cases([{**rows[0], "contexts": [text, "It is."]}, rows[1]]))  # they are separate
 
 
 def test_a_column_of_json_strings_is_read_without_their_quotation_marks() -> None:
@@ -178,9 +207,10 @@ def test_several_answers_to_a_question_may_be_of_several_systems() -> None:
 
 
 def test_a_cell_in_which_a_formula_failed_holds_no_text() -> None:
-    row = {"question": "q?", "answer": "#NAME?", "contexts": "#N/A", "truth": "t"}
-    (case,) = read_cases([row]).cases
-    assert (case.unanswered, case.contexts) == ({"answer": "no answer: #NAME?"}, ())
+    for failed, empty in (("#NAME?", "#N/A"), ("#WERT!", "#NV"), ("#ERROR!", "#N/D")):
+        row = {"question": "q?", "answer": failed, "contexts": empty, "truth": "t"}
+        (case,) = read_cases([row]).cases
+        assert (case.unanswered, case.contexts) == ({"answer": f"no answer: {failed}"}, ())
 
 
 def test_names_of_systems() -> None:
