@@ -36,6 +36,7 @@ from rag_zeval.files import (
 PlacedRow = tuple[str, Row | InputError]  # a place, and the row there or why it cannot be read
 PARQUET_ROWS = 1_000  # in memory at a time
 HEAD = 1 << 16  # bytes by which a file's format and encoding are recognised
+PACKED = (b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c")  # by bzip2, xz, zstd and 7-Zip
 MARKDOWN_RULE = re.compile(r"\s*(:?--+:?)?\s*")  # a cell of the line below a Markdown table's header
 ARROW_STREAM = b"\xff\xff\xff\xff"  # as `datasets.save_to_disk` writes it
 MARKUP = re.compile(rb"\s*<[!?/]?[a-z][^<>]*>", re.IGNORECASE)  # how a web page begins, and XML
@@ -70,6 +71,8 @@ def read_table(path: Path, encoding: str | None = None) -> Iterator[PlacedRow]:
         return _columnar(path, head)
     if head.startswith(b"PK\x03\x04"):
         return _excel(path)
+    if head.startswith(PACKED):
+        raise InputError(f"{path}: is packed; unpack it, or pack it by gzip")
     if head.startswith(b"\xd0\xcf\x11\xe0"):
         raise InputError(
             f"{path}: is in the old Excel format .xls, or has a password: save it as .xlsx without one, or as CSV"
@@ -434,6 +437,15 @@ def rows_of(content: Any, source: object) -> Sequence[Any]:
     if held:
         return rows_of(content[held[0]], source)
     values = list(content.values())
+    if (
+        len(values) > 1
+        and all(isinstance(value, list) for value in values)
+        and _named(content) >= {"question", "answer"}
+    ):
+        lengths = {name: len(value) for name, value in content.items()}
+        if len({*lengths.values()}) > 1:
+            told = ", ".join(f"'{name}' has {length}" for name, length in lengths.items())
+            raise InputError(f"{source}: its columns differ in length: {told}; write each row as an object")
     if values and all(isinstance(value, list) for value in values) and len({len(value) for value in values}) == 1:
         return [dict(zip(content, row, strict=True)) for row in zip(*values, strict=True)]
     if values and all(isinstance(value, Mapping) for value in values):

@@ -1,9 +1,11 @@
 """Files in every format and arrangement hold the same rows; what cannot be read is named, with a way out."""
 
+import bz2
 import csv
 import gzip
 import io
 import json
+import lzma
 import os
 import pickle
 from collections.abc import Callable
@@ -310,6 +312,18 @@ def test_rows_stand_where_they_begin(tmp_path: Path) -> None:
             b'[{"a": 1},\n]',
             "a.json:2: not valid JSON: Expecting value at column 1: remove the comma before it",
         ),
+        (
+            "a.json",
+            b"[{'a': 1}]",
+            "column 3: JSON has no single quotation marks, as Python prints them; write the file",
+        ),
+        (
+            "a.json",
+            b'{"question": ["q", "r"], "answer": ["a"]}',
+            "a.json: its columns differ in length: 'question' has 2, 'answer' has 1; write each row as an object",
+        ),
+        ("a.csv.bz2", bz2.compress(b"question,answer\nq,a\n"), "a.csv.bz2: is packed; unpack it, or pack it by gzip"),
+        ("a.csv.xz", lzma.compress(b"question,answer\nq,a\n"), "a.csv.xz: is packed; unpack it, or pack it by gzip"),
         ("a.json", b"[ // all\n]", "column 3: JSON has no comments, so remove this one"),
         ("a.tar.gz", gzip.compress(b"a.csv\0" + bytes(99) + b"\nquestion,answer\n"), "a.tar.gz: is neither text nor"),
         ("a.json", b'{"rows": [{"a": 1}], "data": [{"a": 1}]}', "could hold its rows in 'data' or 'rows'"),
