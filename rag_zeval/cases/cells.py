@@ -12,7 +12,7 @@ import re
 import shlex
 import tokenize
 import warnings
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -316,8 +316,20 @@ def _example(item: Mapping[str, Any], column: str) -> str:
     if len(numbered) == 1 and (pattern := numbered.pop()).count("*") == 1:
         return f"{column}.{pattern}"
     inner = {name: value for name, value in item.items() if isinstance(value, Mapping)}
-    paths = (f"{column}.{name}.{last}" for name, value in inner.items() for last in _texts(value))
-    return next(paths, "hits._source.text")
+    paths = [f"{column}.{name}.{last}" for name, value in inner.items() for last in _texts(value)]
+    leaves = [path for path, value in _leaves(item, column) if isinstance(value, str)]
+    return next(iter(paths or (leaves if len(leaves) == 1 else ())), "hits._source.text")
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield the values inside an object, each with its path. Of a list, this is done for the first item."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _leaves(inner, f"{path}.{name}")
+    elif isinstance(value, list) and value:
+        yield from _leaves(value[0], path)
+    else:
+        yield path, value
 
 
 def _texts(item: Mapping[str, Any]) -> dict[str, Any]:

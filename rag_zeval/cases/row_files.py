@@ -44,6 +44,7 @@ COLUMN_NUMBER = re.compile(r" ?\(column [0-9]+\)\Z")  # which `_header` adds
 BAR = "\ue07c"  # stands for an escaped bar
 TITLE_ROWS = 20  # a header is looked for in so many rows below the first line
 LONGEST_NAME = 40  # characters of a column's name that may be known
+INVISIBLE = "\u200b\u2060\ufeff"  # spaces without a width, which come with a copied text
 NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f]")
 FORMATS = "CSV, JSON, Excel, Parquet or Feather"
 NO_TABLE = f"is neither text nor a table that can be read; save it as {FORMATS}"
@@ -270,8 +271,8 @@ def _header(path: Path, cells: Sequence[Any]) -> list[str]:
 
 
 def _spaced_once(cell: Any) -> str:
-    """Return the name in a cell on one line, as messages show it and people type it."""
-    return "" if cell is None else " ".join(str(cell).split())
+    """Return the name in a cell on one line, as messages show it and people type it, without invisible marks around."""
+    return "" if cell is None else " ".join(str(cell).split()).strip(INVISIBLE)
 
 
 @cache

@@ -88,7 +88,15 @@ def test_a_text_that_stands_for_a_lost_object_is_refused() -> None:
             "found only doc1, doc2. Name the path of the text, as in --map 'contexts=C.doc*'",
         ),
         ({"0": "It is."}, "as in --map 'contexts=C.*', or call it one of text, page_content"),
-        ({"title": "It is."}, "found only title. Name the path of the text, as in --map contexts=hits._source.text"),
+        ([{"v": "It is.", "at": 3}], "found only v, at. Name the path of the text, as in --map contexts=C.v, or"),
+        (
+            {"list": [{"element": "It is."}]},
+            "found only list. Name the path of the text, as in --map contexts=C.list.element,",
+        ),
+        (
+            {"title": "It", "url": "b"},
+            "found only title, url. Name the path of the text, as in --map contexts=hits._source",
+        ),
     ],
 )
 def test_chunks_that_are_no_texts_are_named_with_a_way_out(value: Any, message: str) -> None:

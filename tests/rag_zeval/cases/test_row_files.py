@@ -56,6 +56,10 @@ FILES: dict[str, tuple[str, Callable[[], bytes]]] = {
     "BOM": ("a.csv", lambda: as_text(",", "utf-8-sig")),
     "UTF-16": ("a.csv", lambda: as_text("\t", "utf-16")),
     "UTF-16 without BOM in its name": ("a.csv", lambda: b"\xfe\xff" + as_text("\t", "utf-16-be")),
+    "a name with invisible spaces": (
+        "a.csv",
+        lambda: as_text(",").replace(b'"question"', '"\u200bquestion\u200b"'.encode()),
+    ),
     "CR": ("a.csv", lambda: as_text(",", end="\r")),
     "LF": ("a.csv", lambda: as_text(",", end="\n")),
     "Markdown": ("a.md", lambda: as_text("|").replace(b"\r\n", b"\r\n" + b"|".join([b" :--- "] * 4) + b"\r\n", 1)),
