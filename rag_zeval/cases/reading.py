@@ -371,7 +371,7 @@ class _Reader:
 
         question = read("question", as_text)
         if question is None:
-            raise InputError(f"column '{columns.of['question']}' is empty: fill it in, or remove the row")
+            raise InputError(_no_question(row, columns))
         answers, unanswered = self._answers(row, columns, read("system", as_id) or self.system)
         passed = "passage" if "passage" in columns.of else "contexts"
         as_contexts = partial(as_chunks, column=columns.of.get(passed, ""), separator=columns.separator)
@@ -502,6 +502,15 @@ def _is_misread(text: str) -> bool:
 def _is_inside(question: str, context: str) -> bool:
     """Whether a question holds a context that is long enough not to be there by chance."""
     return len(context.strip()) >= LONG_CONTEXT and context.strip() in question
+
+
+def _no_question(row: Row, columns: Columns) -> str:
+    """Return what to do about a row without a question. If it has only a context, it may continue the row above."""
+    asked, contexts = columns.of["question"], columns.of.get("contexts", "")
+    if contexts and is_nothing(columns.value(row, "answer")) and not is_nothing(columns.value(row, "contexts")):
+        more = f"if '{contexts}' is one more passage of the row above, repeat its '{asked}' here, and add"
+        return f"column '{asked}' is empty: {more} {option('passage', contexts)}; else fill it in, or remove the row"
+    return f"column '{asked}' is empty: fill it in, or remove the row"
 
 
 def _conflict(rows: list[tuple[str, Row]], columns: Columns) -> str | None:

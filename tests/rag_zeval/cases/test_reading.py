@@ -307,6 +307,11 @@ def test_a_passage_a_row_under_another_name_is_not_judged_row_by_row() -> None:
         read_cases(rows)
     (case,) = read_cases(rows, {"passage": "context"}).cases
     assert case.contexts == ("one", "two")
+    rows = [rows[0], {"context": "two"}]  # as in a spreadsheet, where the row above is meant
+    with pytest.raises(InputError, match=r"row 2: .*repeat its 'question' here, and add --map passage=context; else"):
+        read_cases(rows)
+    (case,) = read_cases([rows[0], {**rows[1], "question": rows[0]["question"]}], {"passage": "context"}).cases
+    assert case.contexts == ("one", "two")
 
 
 @pytest.mark.parametrize(
