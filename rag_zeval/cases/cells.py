@@ -312,6 +312,8 @@ def _example(item: Mapping[str, Any], column: str) -> str:
 
     If the object itself holds chunks under numbered names, as in `{"doc1": "It is.", "doc2": "So."}`, it leads to all.
     """
+    if texts := _texts(item):
+        return f"{column}.{next(iter(texts))}"
     numbered = {re.sub("[0-9]+", "*", str(name)) for name in item}
     if len(numbered) == 1 and (pattern := numbered.pop()).count("*") == 1:
         return f"{column}.{pattern}"

@@ -88,6 +88,10 @@ def test_a_text_that_stands_for_a_lost_object_is_refused() -> None:
             "found only doc1, doc2. Name the path of the text, as in --map 'contexts=C.doc*'",
         ),
         ({"0": "It is."}, "as in --map 'contexts=C.*', or call it one of text, page_content"),
+        (
+            [{"body": "It is.", "text": "So."}],
+            "found body and text. Name the path of the text, as in --map contexts=C.body,",
+        ),
         ([{"v": "It is.", "at": 3}], "found only v, at. Name the path of the text, as in --map contexts=C.v, or"),
         (
             {"list": [{"element": "It is."}]},
