@@ -367,7 +367,8 @@ class _Reader:
                 return convert(columns.value(row, name))
 
         def read_amount(name: str) -> float | None:
-            return read(name, partial(_amount, has_comma=columns.of.get(name) in self.commas))
+            amount: float | None = read(name, partial(_amount, has_comma=columns.of.get(name) in self.commas))
+            return amount
 
         question = read("question", as_text)
         if question is None:
