@@ -48,7 +48,7 @@ INVISIBLE = "\u200b\u2060\ufeff"  # spaces without a width, which come with a co
 NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f]")
 FORMATS = "CSV, JSON, Excel, Parquet or Feather"
 NO_TABLE = f"is neither text nor a table that can be read; save it as {FORMATS}"
-HIDDEN = "is hidden, as by a filter: show it, delete it, or leave it out with --skip-bad-rows"
+HIDDEN = "is hidden, as by a filter: show it, delete it, or give `rag-zeval evaluate` the option --skip-bad-rows"
 FEW_LETTERS = 200  # bytes beyond ASCII; fewer are not enough to detect an encoding
 # Encodings that spreadsheet programs write.
 LEGACY = [

@@ -17,10 +17,7 @@ from rag_zeval.cases.reading import question_id, read_rows
 from rag_zeval.collect.request_body import RequestBody, compiled
 from rag_zeval.errors import InputError, needed
 from rag_zeval.files import (
-    NONE,
     NUMBER_OR_NONE,
-    FieldTypes,
-    Maybe,
     Row,
     check_fields,
     first_difference,
@@ -48,7 +45,6 @@ BODY_MIB = 16  # largest response of a system
 _HEADER = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
 KEPT = ("truth", "slice_tag", "gold_chunk_ids")  # fields of a question that its row keeps
 NAMED = ("question", "id", "slice_tag", "gold_chunk_ids")  # fields that may have another name that `evaluate` knows
-TEXTS: FieldTypes = dict.fromkeys(("truth", "gold_answer", "slice_tag"), Maybe((str, NONE)))
 
 
 @dataclass(frozen=True)
@@ -87,7 +83,6 @@ def read_questions(path: str | Path) -> list[Row]:
         with locate(place):
             check_no_result(found)
             row = {**found, **{name: found[other] for name in NAMED if (other := _other_name(name, found))}}
-            check_fields(row, TEXTS)
             if "question" in row and is_nothing(row["question"]):
                 raise InputError("field 'question' is empty: fill it in, or remove the row")
             check_fields(row, {"question": str})
@@ -98,9 +93,14 @@ def read_questions(path: str | Path) -> list[Row]:
                 id_ += f"#{repeated[id_]}" if repeated[id_] > 1 else ""
             if id_ in questions:
                 raise InputError(f"duplicate id '{id_}'")
-            kept: Row = {name: row[name] for name in ("truth", "slice_tag") if name in row}
-            if kept.get("truth") is None and "gold_answer" in row:
-                kept["truth"] = row["gold_answer"]
+            kept: Row = {}
+            if "slice_tag" in row:
+                with locate("field 'slice_tag'"):
+                    kept["slice_tag"] = as_id(row["slice_tag"])
+            for name in ("truth", "gold_answer"):
+                if name in row and kept.get("truth") is None:
+                    with locate(f"field '{name}'"):
+                        kept["truth"] = as_truth(row[name])
             named = [name for name, value in row.items() if "truth" in fields_of(name) and not is_nothing(value)]
             if named and "truth" not in row:  # a null there says that the question has none
                 if len(named) > 1:
