@@ -23,6 +23,9 @@ LEADING_ZEROS = re.compile(r"00+")
 PLAIN_NUMBERS = {"0", "1", "2", "3", "4", "37", "38", "39", "40", "49"}
 PLAIN = re.compile(r"General|@|(?:#,##)?#*0?(?:\.[0#]+)?", re.IGNORECASE)
 PERCENT_NUMBERS = {"9": "0%", "10": "0.00%"}
+SIZE = re.compile(r"""<(?:\w+:)?dimension\s+ref=["'][^"']*?([A-Z]+)([0-9]+)["']""")  # the last column and row
+MOST_CELLS = 50_000_000  # of a sheet, empty ones too: its reader needs memory for each, and ends the process without
+HEAD = 10_000  # bytes of a sheet that say its size
 DIGITS = 15  # that Excel keeps of a number
 Formats = Mapping[tuple[int, int], str]  # of cells by row and column, from 0
 
@@ -40,6 +43,7 @@ def read_sheet(content: bytes) -> tuple[list[list[Any]], set[int]]:
     import python_calamine
 
     book = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content))
+    _check_size(content)
     sheets = [book.get_sheet_by_name(name) for name in book.sheet_names]
     tables = [sheet.to_python(skip_empty_area=False) for sheet in sheets]
     filled = [at for at, rows in enumerate(tables) if sum(map(is_filled, rows)) > 1]
@@ -63,6 +67,23 @@ def read_sheet(content: bytes) -> tuple[list[list[Any]], set[int]]:
         for cells in rows[top + 1 : bottom + 1] if rows and left < len(rows[0]) else ():
             cells[left] = rows[top][left]
     return rows, hidden
+
+
+def _check_size(content: bytes) -> None:
+    """Raise InputError if a cell is so far from the others that its sheet does not fit into memory."""
+    with ZipFile(io.BytesIO(content)) as archive:
+        for part in archive.namelist():
+            if part.startswith("xl/worksheets/") and part.endswith(".xml"):
+                with archive.open(part) as file:
+                    said = SIZE.search(file.read(HEAD).decode(errors="replace"))
+                # some programs always say that a sheet is large, and some do not say its size
+                if said is None or (_column(said[1]) + 1) * int(said[2]) > MOST_CELLS:
+                    places = {of["r"] for _, of in _tags(archive.read(part).decode(), ["c"]) if "r" in of}
+                    right, low = max(places, key=_column, default="A1"), max(places, key=_row, default="A1")
+                    if (_column(right) + 1) * _row(low) > MOST_CELLS:
+                        raise InputError(
+                            f"a sheet reaches to the cells {right} and {low}: delete what is far from the table"
+                        )
 
 
 def is_filled(cells: Sequence[Any]) -> bool:
@@ -141,3 +162,8 @@ def _column(place: str) -> int:
     for letter in place.rstrip("0123456789"):
         number = 26 * number + ord(letter) - ord("A") + 1
     return number - 1
+
+
+def _row(place: str) -> int:
+    """Return the number of a cell's row, from 1: 7 for AB7."""
+    return int(place.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ"))

@@ -78,6 +78,20 @@ def test_a_hidden_row_is_judged_only_if_it_is_shown(tmp_path: Path) -> None:
     assert len(read.left_out) == 2
 
 
+def test_a_cell_far_from_the_table_is_told(tmp_path: Path) -> None:
+    book = book_of()
+    book.active["XFD7"], book.active["A1048576"] = "a note", "another"
+    book.save(tmp_path / "a.xlsx")
+    with pytest.raises(
+        InputError, match=r"a\.xlsx: a sheet reaches to the cells XFD7 and A1048576: delete what is far"
+    ):
+        rows_of(tmp_path / "a.xlsx")
+    del book.active["A1048576"]
+    book.active["A7"] = None
+    book.save(tmp_path / "a.xlsx")
+    assert len(rows_of(tmp_path / "a.xlsx")) == 4
+
+
 @pytest.mark.parametrize(
     ("value", "code", "text"),
     [
