@@ -86,7 +86,7 @@ class CaseFile:
         if self.unnamed:
             yield f"  id: missing in {self.unnamed} of {count}, which are paired with other files by their question"
         if self.system is not None:
-            yield f"  system: '{self.system}', named after the source"
+            yield f"  system: '{self.system}', for answers that name none"
         if self.encoded:
             yield f"  JSON strings, read without their quotation marks: {', '.join(map(repr, self.encoded))}"
         if self.columns.unused:

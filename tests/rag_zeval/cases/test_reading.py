@@ -65,7 +65,7 @@ def test_what_stands_where_is_told() -> None:
         "  retrieved contexts: column 'contexts', in 2 of 2",
         "  ground truth: column 'truth', in 1 of 2",
         "  id: missing in 2 of 2, which are paired with other files by their question",
-        "  system: 'mine', named after the source",
+        "  system: 'mine', for answers that name none",
         "  not used: 'time', 'chunks', 'questoin'",
         "  warning: column 'chunks' is not used; if it holds the retrieved contexts, add --map contexts=chunks",
         "  warning: column 'questoin' is not used; if it holds the question, add --map question=questoin",
