@@ -137,6 +137,12 @@ NOTHING = frozenset({"nan", "NaN", "None", "null", "NULL", "<NA>", "NaT", r"\N"}
 # Texts that may mean that nothing is there, in lower case. They are read as they are, with a warning.
 PLACEHOLDERS = frozenset({"n/a", "na", "nan", "none", "null", "nil", "-", "--", "?", "unknown", "tbd", "undefined"})
 
+# What the first cell of a row of totals says, in lower case, in the languages of SPREADSHEET_ERRORS.
+TOTALS = frozenset(
+    "total totals sum average avg mean median overall summary gesamt summe mittelwert durchschnitt somme moyenne "
+    "suma promedio media totale somma soma média totaal som gemiddelde".split()
+) | {"grand total"}
+
 
 @dataclass(frozen=True)
 class Layout:

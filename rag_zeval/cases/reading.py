@@ -28,7 +28,7 @@ from rag_zeval.cases.cells import (
 )
 from rag_zeval.cases.columns import LOOKED_AT, Columns, check_names, choose
 from rag_zeval.cases.excel import Formatted
-from rag_zeval.cases.names import FIELDS, PLACEHOLDERS, SPREADSHEET_ERRORS
+from rag_zeval.cases.names import FIELDS, PLACEHOLDERS, SPREADSHEET_ERRORS, TOTALS
 from rag_zeval.cases.objects import read_objects
 from rag_zeval.cases.paths import ABSENT, at_path, option
 from rag_zeval.cases.row_files import LaterHeader, PlacedRow, read_table
@@ -135,6 +135,9 @@ class CaseFile:
         if thoughts := [text for text in texts["answer"] if len([*final_texts(text)]) > 1]:
             said = f"{len(thoughts)} of {len(texts['answer'])} hold the thoughts of a model, which are judged, too"
             yield f"  warning: answer: {said}: {thoughts[0]}"
+        if totals := [case.question for case in self.cases if case.question.strip(" :").lower() in TOTALS]:
+            said = f"{len(totals)} of {len(self.cases)} say {' or '.join(map(repr, dict.fromkeys(totals)))}"
+            yield f"  warning: question: {said}; if that is a row of totals, remove it: it is judged, too"
         if prompts := [case for case in self.cases if any(map(partial(_is_inside, case.question), case.contexts))]:
             said = f"{len(prompts)} of {len(self.cases)} contain a retrieved context"
             yield f"  warning: question: {said}; if it is the whole prompt, add --map question=COLUMN"

@@ -51,6 +51,8 @@ def seems(
             return "it holds texts but has no name; columns of contexts are named context_1, context_2, ..."
         return None
     ends_so = plain_name(name).endswith(("_answer", "_response"))  # of a system, such as gpt4_answer
+    begins_so = snake_name(name).startswith(("answer_", "response_"))  # such as answer_old, but not answer_relevancy
+    ends_so |= begins_so and _may_be("answer", name, [row.get(name) for row in sample])
     is_gold = snake_name(name).endswith("_answers") or _is_true(name)  # such as possible_answers, human_answer
     named = (
         fields_of(name)

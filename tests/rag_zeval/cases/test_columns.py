@@ -143,6 +143,9 @@ def test_answers_that_may_be_meant_instead_are_told() -> None:
     assert columns.overlooked["gpt4_answer"] == "if it holds the answer, add --map answer=gpt4_answer"
     columns = chosen("question", "contexts", "answer", "possible_answers")
     assert columns.overlooked == {"possible_answers": "if it holds the ground truth, add --map truth=possible_answers"}
+    others = {"answer_v2": "It is.", "answer_relevancy": 0.5, "answer_language": "en", "response_reason": "So it is."}
+    told = read_cases([{"question": "q?", "answer": "It was.", "contexts": "c", **others}]).columns.overlooked
+    assert told == {"answer_v2": "if it holds the answer, add --map answer=answer_v2"}
 
 
 def test_a_column_without_values_gives_way() -> None:

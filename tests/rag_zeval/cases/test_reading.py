@@ -118,6 +118,11 @@ LONG = "The museum opens at nine on all days of the week. "
         ({"contexts": "<generator object g at 0x7f>"}, "retrieved contexts: 1 of 2 print a list or object"),
         ({"contexts": "dict_values(['Rome'])"}, "retrieved contexts: 1 of 2 print a list or object"),
         ({"contexts": ['{"city": "Rome"}']}, None),
+        (
+            {"question": "Total:"},
+            "question: 1 of 2 say 'Total:'; if that is a row of totals, remove it: it is judged, too",
+        ),
+        ({"question": "Total of what?"}, None),
         ({"answer": "undefined"}, "answer: 1 of 2 say 'undefined', which is read as a text"),
         (
             {"answer": "<think>No?</think>Rome"},
