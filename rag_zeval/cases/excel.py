@@ -7,25 +7,20 @@ import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, time, timedelta
-from html import unescape
 from posixpath import join
 from typing import Any
+from xml.etree.ElementTree import iterparse
 from zipfile import ZipFile
 
 from rag_zeval.errors import InputError
 
-# The first tag of an element: its name and attributes. A text holds no tags, because `<` is escaped there.
-TAG = r"""<(?:\w+:)?(%s)((?:\s+[\w:]+\s*=\s*(?:"[^"]*"|'[^']*'))*)\s*/?>"""
-ATTRIBUTE = re.compile(r"""([\w:]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 PERCENT = re.compile(r"0(?:\.0+)? ?%")
 LEADING_ZEROS = re.compile(r"00+")
 # Formats that show a number as it is, rounded, or with commas between thousands. The first are Excel's own, by number.
 PLAIN_NUMBERS = {"0", "1", "2", "3", "4", "37", "38", "39", "40", "49"}
 PLAIN = re.compile(r"General|@|(?:#,##)?#*0?(?:\.[0#]+)?", re.IGNORECASE)
 PERCENT_NUMBERS = {"9": "0%", "10": "0.00%"}
-SIZE = re.compile(r"""<(?:\w+:)?dimension\s+ref=["'][^"']*?([A-Z]+)([0-9]+)["']""")  # the last column and row
 MOST_CELLS = 50_000_000  # of a sheet, empty ones too: its reader needs memory for each, and ends the process without
-HEAD = 10_000  # bytes of a sheet that say its size
 DIGITS = 15  # that Excel keeps of a number
 Formats = Mapping[tuple[int, int], str]  # of cells by row and column, from 0
 
@@ -43,7 +38,8 @@ def read_sheet(content: bytes) -> tuple[list[list[Any]], set[int]]:
     import python_calamine
 
     book = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content))
-    _check_size(content)
+    archive = ZipFile(io.BytesIO(content))
+    _check_size(archive)
     sheets = [book.get_sheet_by_name(name) for name in book.sheet_names]
     tables = [sheet.to_python(skip_empty_area=False) for sheet in sheets]
     filled = [at for at, rows in enumerate(tables) if sum(map(is_filled, rows)) > 1]
@@ -59,7 +55,7 @@ def read_sheet(content: bytes) -> tuple[list[list[Any]], set[int]]:
         return [], set()
     (at,) = shown
     rows = tables[at]
-    hidden, formats = _looks(content, at)
+    hidden, formats = _looks(archive, at)
     for row, cells in enumerate(rows):
         cells[:] = [_as_shown(cell, formats.get((row, column))) for column, cell in enumerate(cells)]
     # None in other formats than .xlsx
@@ -69,21 +65,24 @@ def read_sheet(content: bytes) -> tuple[list[list[Any]], set[int]]:
     return rows, hidden
 
 
-def _check_size(content: bytes) -> None:
+def _check_size(archive: ZipFile) -> None:
     """Raise InputError if a cell is so far from the others that its sheet does not fit into memory."""
-    with ZipFile(io.BytesIO(content)) as archive:
-        for part in archive.namelist():
-            if part.startswith("xl/worksheets/") and part.endswith(".xml"):
-                with archive.open(part) as file:
-                    said = SIZE.search(file.read(HEAD).decode(errors="replace"))
-                # some programs always say that a sheet is large, and some do not say its size
-                if said is None or (_column(said[1]) + 1) * int(said[2]) > MOST_CELLS:
-                    places = {of["r"] for _, of in _tags(archive.read(part).decode(), ["c"]) if "r" in of}
-                    right, low = max(places, key=_column, default="A1"), max(places, key=_row, default="A1")
-                    if (_column(right) + 1) * _row(low) > MOST_CELLS:
-                        raise InputError(
-                            f"a sheet reaches to the cells {right} and {low}: delete what is far from the table"
-                        )
+    for part in archive.namelist():
+        if not (part.startswith("xl/worksheets/") and part.endswith(".xml")):
+            continue
+        right = low = "A1"
+        for tag, of in _elements(archive, part, "dimension", "c"):
+            if tag == "c":
+                place = of.get("r", "A1")
+                right, low = max(right, place, key=_column), max(low, place, key=_row)
+            elif _cells_to(last := of.get("ref", "").rpartition(":")[2] or "A1", last) <= MOST_CELLS:
+                break  # some programs always say that a sheet is large, and some do not say its size
+        if _cells_to(right, low) > MOST_CELLS:
+            raise InputError(f"a sheet reaches to the cells {right} and {low}: delete what is far from the table")
+
+
+def _cells_to(right: str, low: str) -> int:
+    return (_column(right) + 1) * _row(low)
 
 
 def is_filled(cells: Sequence[Any]) -> bool:
@@ -106,44 +105,46 @@ def _as_shown(cell: Any, code: str | None) -> Any:
     return Formatted(number)
 
 
-def _looks(content: bytes, at: int) -> tuple[set[int], Formats]:
+def _looks(archive: ZipFile, at: int) -> tuple[set[int], Formats]:
     """Return the hidden rows of sheet number `at`, and the formats of its cells that are no plain ones."""
-    with ZipFile(io.BytesIO(content)) as archive:
-        if "xl/workbook.xml" not in archive.namelist():  # another format than .xlsx
-            return set(), {}
-
-        def tags(part: str, *names: str) -> Iterator[tuple[str, dict[str, str]]]:
-            return _tags(archive.read(part).decode(), names) if part in archive.namelist() else iter(())
-
-        _, of_sheet = [*tags("xl/workbook.xml", "sheet")][at]
-        ids = {value for name, value in of_sheet.items() if name.endswith(":id")}
-        links = (of for _, of in tags("xl/_rels/workbook.xml.rels", "Relationship") if of.get("Id") in ids)
-        part = join("/xl", next(links)["Target"]).lstrip("/")
-        codes = _codes(tags("xl/styles.xml", "numFmt", "cellXfs", "cellStyles", "xf"))
-        hidden, formats = set(), {}
-        row = column = -1
-        for tag, of in tags(part, "row", *(("c",) if codes else ())):
-            if tag == "row":
-                row, column = int(of["r"]) - 1 if "r" in of else row + 1, -1
-                hidden |= {row} if of.get("hidden") in ("1", "true") else set()
-            else:
-                column = _column(of["r"]) if "r" in of else column + 1
-                if of.get("s") in codes:
-                    formats[row, column] = codes[of["s"]]
-        return hidden, formats
+    if "xl/workbook.xml" not in archive.namelist():  # another format than .xlsx
+        return set(), {}
+    _, of_sheet = [*_elements(archive, "xl/workbook.xml", "sheet")][at]
+    ids = {value for name, value in of_sheet.items() if name.endswith("}id")}
+    links = _elements(archive, "xl/_rels/workbook.xml.rels", "Relationship")
+    [target] = [of["Target"] for _, of in links if of.get("Id") in ids]
+    codes = _codes(_elements(archive, "xl/styles.xml", "numFmt", "cellXfs", "cellStyles", "xf"))
+    hidden, formats = set(), {}
+    row = column = -1
+    for tag, of in _elements(archive, join("/xl", target).lstrip("/"), "row", *(("c",) if codes else ())):
+        if tag == "row":
+            row, column = int(of["r"]) - 1 if "r" in of else row + 1, -1
+            hidden |= {row} if of.get("hidden") in ("1", "true") else set()
+        else:
+            column = _column(of["r"]) if "r" in of else column + 1
+            if of.get("s") in codes:
+                formats[row, column] = codes[of["s"]]
+    return hidden, formats
 
 
-def _tags(xml: str, names: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
-    for tag in re.finditer(TAG % "|".join(names), xml):
-        yield tag[1], {one[1]: unescape(one[2] or one[3] or "") for one in ATTRIBUTE.finditer(tag[2])}
+def _elements(archive: ZipFile, part: str, *names: str) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Yield the name and the attributes of each element with one of these names in a part of the file."""
+    if part not in archive.namelist():
+        return
+    with archive.open(part) as file:
+        for event, element in iterparse(file, ("start", "end")):
+            if event == "end":
+                element.clear()  # it would stay in memory
+            elif (name := element.tag.rpartition("}")[2]) in names:
+                yield name, dict(element.attrib)
 
 
-def _codes(tags: Iterator[tuple[str, dict[str, str]]]) -> dict[str, str]:
+def _codes(elements: Iterator[tuple[str, Mapping[str, str]]]) -> dict[str, str]:
     """Return the formats of numbers that are no plain ones, by the styles of cells that have them."""
     named: dict[str, str] = dict(PERCENT_NUMBERS)
     styles: list[str] = []
     in_cells = False
-    for tag, of in tags:
+    for tag, of in elements:
         if tag == "numFmt":
             named[of["numFmtId"]] = of["formatCode"]
         elif tag == "xf" and in_cells:
