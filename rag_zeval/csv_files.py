@@ -21,6 +21,7 @@ LOOKED_AT = 1 << 16  # characters of the first line; the csv module rejects much
 FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")  # what a program may take for a formula, also after apostrophes
 INNER = r"([;\t|\r\n][\s\"]*)"  # where a cell begins if a program assumes another delimiter, as Excel may
 UNSHIELDED, SHIELDED = re.compile(INNER + r"(?='*[=+\-@＝＋－＠])"), re.compile(INNER + r"'(?='*[=+\-@＝＋－＠])")
+MARK_IN_TEXT = "if the mark is part of the text, put the cell in quotation marks and write the mark twice"
 NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
 
 
@@ -44,15 +45,45 @@ def csv_rows(
     Raises InputError, naming `path` and the line, where a row is no CSV.
     """
     csv.field_size_limit(1 << 30)  # a reference may exceed the default limit, 128 KiB
-    reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=spaced)
+    taken: list[str] = []  # the lines of a row
+
+    def noted() -> Iterator[str]:
+        for one in lines:
+            taken.append(one)
+            yield one
+
+    reader = csv.reader(noted(), delimiter=delimiter, strict=True, skipinitialspace=spaced)
     line = start
     try:
         for cells in reader:
+            if len(taken) > 1 and _are_rows(taken, cells, delimiter):
+                raise InputError(
+                    f"{path}:{line}: a quotation mark begins a cell here, which ends in line {line + len(taken) - 1}; "
+                    f"but each of these lines looks like a row: {MARK_IN_TEXT}"
+                )
+            taken.clear()
             yield line, cells
             line = start + reader.line_num
     except csv.Error as error:
-        quotes = '; inside a quoted cell, write a quotation mark twice ("")' if "expected after" in str(error) else ""
-        raise InputError(f"{path}:{line}: cannot be read from this point on: {error}{quotes}") from error
+        why, advice = str(error), ""
+        if "expected after" in why:
+            advice = '; inside a quoted cell, write a quotation mark twice ("")'
+        elif "end of data" in why:
+            why, advice = "no quotation mark ends a cell that begins with one", f": {MARK_IN_TEXT}"
+        raise InputError(f"{path}:{line}: cannot be read from this point on: {why}{advice}") from error
+
+
+def _are_rows(lines: Sequence[str], cells: Sequence[str], delimiter: str) -> bool:
+    """Whether the lines of a row look like a row each, because a quotation mark of a text was taken for that of a cell.
+
+    Then it and the mark that ends the cell are the only ones. If only the last cell has several lines, they may well be
+    those of a text.
+    """
+    if sum(one.count('"') for one in lines) != 2:
+        return False
+    several = any("\n" in cell or "\r" in cell for cell in cells[:-1])
+    width = len(cells) - 1
+    return several and all(one.count(delimiter) == width and f"{delimiter} " not in one for one in lines)
 
 
 def sheet_text(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -229,11 +229,13 @@ def json_faults() -> Iterator[None]:
 
 
 def _not_in_json(text: str, at: int) -> str:
-    """Return what to do if a fault is something that other formats allow: a comment, or a comma after the last item."""
+    """Return what to do if a fault is something that other formats allow, such as a comment."""
     if text.startswith(("//", "/*", "#"), at):
         return ": JSON has no comments, so remove this one"
     if text.startswith(("]", "}"), at) and text[:at].rstrip().endswith(","):
         return ": remove the comma before it"
+    if text.startswith("'", at):
+        return ": JSON has no single quotation marks, as Python prints them; write the file with json.dump"
     return ""
 
 

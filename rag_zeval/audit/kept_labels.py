@@ -116,11 +116,13 @@ def keep(
     labels: Mapping[str, Label],
     person: str,
     filled: Mapping[str, str] | None = None,
+    strata: Mapping[str, Sequence[Item]] | None = None,
 ) -> Added:
     """Add a person's labels to a file. The file need not exist.
 
     items: all items that the sheet was drawn from. labels: by item id. filled: the labels that the sheet was written
     with (see `SheetPlan`). One that is unchanged is not added if it is somebody else's, unless ADJUDICATED confirms it.
+    strata: the items by the stratum that they were drawn from; None if the results have not grown since the first draw.
     Raises InputError as `read_kept` does, if the file holds labels of another unit, and if there is no label to add.
     """
     kept = read_kept(path) if path.exists() else KeptLabels()
@@ -129,8 +131,9 @@ def keep(
     if not labels:  # it would leave a new file without a draw, which `read_kept` refuses
         raise InputError("column 'label' of the sheet is empty in every row: fill it in")
     keys = dict(zip((item.id for item in items), text_keys(items), strict=True))
-    strata = {name: [keys[item.id] for item in of_stratum] for name, of_stratum in strata_of(items).items()}
-    own, fresh = _draws_of(strata, unit, kept.draws)
+    drawn_from = strata_of(items) if strata is None else strata
+    texts = {name: [keys[item.id] for item in of_stratum] for name, of_stratum in drawn_from.items()}
+    own, fresh = _draws_of(texts, unit, kept.draws)
     draws = [*kept.draws]
     if any(keys[id_] not in kept.places for id_ in labels):
         draws.append({"draw": content_hash(unit, fresh), "unit": unit, "strata": fresh})

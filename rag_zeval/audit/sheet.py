@@ -34,6 +34,7 @@ ASKED = {
     CLAIM: "supported or not supported (or yes and no, true and false, 1 and 0)",
     ANSWER: "a grade from 1 (all wrong) to 5 (all right), or yes (as 5) and no (as 1)",
 }
+LATER = ", added later"  # ends the name of a stratum whose items were added after a sheet was drawn
 RAREST = 1e-9  # lowest valid probability of a row
 
 
@@ -172,9 +173,27 @@ def strata_of(items: Sequence[Item]) -> dict[str, list[Item]]:
     return strata
 
 
-def stratum_of_each(items: Sequence[Item]) -> dict[str, str]:
-    """Return the name of each item's stratum, by id."""
-    return {item.id: item.stratum for item in items}
+def strata_since(items: Sequence[Item], plan: "SheetPlan") -> dict[str, list[Item]]:
+    """Group the items by the strata of a sheet that was drawn before.
+
+    The rows of a stratum do not stand for items that are new: these could not be drawn. So the new items of a stratum
+    are one of their own.
+    """
+    known = {**(plan.others or {}), **plan.strata}
+    names = set(known.values())
+    strata: dict[str, list[Item]] = {}
+    for item in sorted(items, key=lambda item: (item.stratum, item.id)):
+        name = known.get(item.id, item.stratum)
+        while plan.is_new(item) and name in names:
+            name += LATER
+        strata.setdefault(name, []).append(item)
+    return strata
+
+
+def stratum_of_each(items: Sequence[Item], plan: "SheetPlan | None" = None) -> dict[str, str]:
+    """Return the name of each item's stratum, by id. plan: that of an earlier sheet, if its rows are kept."""
+    strata = strata_since(items, plan) if plan else strata_of(items)
+    return {item.id: name for name, of_stratum in strata.items() for item in of_stratum}
 
 
 def draw_more(
@@ -185,13 +204,14 @@ def draw_more(
     Each new row comes from the stratum where it shrinks the interval of the mean most, judged by the spread of the
     labels so far (Neyman allocation: Cochran 1977, Sampling Techniques, section 5.5). Within a stratum, old and new
     rows together count as a simple random sample: each has the probability rows / items of the stratum. That is nearly
-    right. A stratum whose first labels happen to be equal gets fewer new rows, which biases the mean a little.
+    right. A stratum whose first labels happen to be equal gets fewer new rows, which biases the mean a little. Items
+    that are new since the sheet was drawn have strata of their own (see `strata_since`).
     Raises InputError for a sheet of kept labels, because its rows were drawn from other strata.
     """
     if plan.kept:
         raise InputError("--more: this sheet was made of kept labels; `rag-zeval reuse-labels --n` adds rows to it")
     random, drawn = Random(seed), []
-    strata = strata_of(items)
+    strata = strata_since(items, plan)
     old = {name: [item for item in stratum if item.id in plan.probabilities] for name, stratum in strata.items()}
     spread = {
         name: sum(item.share for item in stratum) ** 2
@@ -240,6 +260,10 @@ class SheetPlan:
         """Whether the item has a row that showed another question or other texts to judge by: its label is of those."""
         return item.id in self.text_keys and self.text_keys[item.id] != item.text_key
 
+    def is_new(self, item: Item) -> bool:
+        """Whether the results had no such item when the sheet was drawn. Plans of earlier versions do not say so."""
+        return self.others is not None and item.id not in self.others and item.id not in self.probabilities
+
     def weigh(self, labels: Mapping[str, "Label"]) -> dict[str, "Label"]:
         """Return the labels with the number of items that each stands for: the design weights of the sample.
 
@@ -269,8 +293,8 @@ class SheetPlan:
         where, todo = "are", "label a row of each"
         if self.kept:
             where, todo = "have new texts, or are", "`rag-zeval reuse-labels --n` draws rows of new texts to label"
-        elif any(item.id not in strata for item in items):
-            where, todo = "are new since the sheet was drawn, or are", "draw a new sheet with `rag-zeval sample`"
+        elif any(map(self.is_new, items)):
+            where, todo = "are new since the sheet was drawn, or are", "`rag-zeval sample --more` draws rows of them"
         return (
             f"{count} of {len(items)} {self.unit}s {where} in a score band and slice without any label. The figures "
             f"assume that they are like the others: {todo}"

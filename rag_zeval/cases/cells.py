@@ -9,9 +9,10 @@ import io
 import json
 import math
 import re
+import shlex
 import tokenize
 import warnings
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -50,6 +51,7 @@ SHOWN = re.compile(r"""(page_content|content|text)=('(?:[^'\\]|\\.)*'|"(?:[^"\\]
 CALL = re.compile(r"[A-Z]\w*\(\w+=.*\)\Z", re.DOTALL)
 STRING_OR_ENUM = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|<\w+\.\w+: [^<>]*>""", re.DOTALL)
 SERIES = re.compile(r"\ndtype: \w+\Z")  # the end of a printed pandas Series
+LOST_OBJECTS = re.compile(r"(?:\s*,?\[object [A-Z]\w*\])+\s*")
 SKIPPED = (tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 VALUES = (tokenize.STRING, tokenize.NUMBER)
 SINGLE = (str, Mapping, int, float, Decimal, date, time, timedelta)  # what is no list
@@ -127,6 +129,8 @@ def _plain(value: Any) -> str | None:
     if is_nothing(value):
         return None
     if isinstance(value, str):
+        if LOST_OBJECTS.fullmatch(value):
+            raise InputError("says '[object Object]', which JavaScript writes in place of an object: export it as JSON")
         return value
     if isinstance(value, (Mapping, Sequence, Set)):
         raise InputError(
@@ -164,8 +168,8 @@ def _inner_text(item: Mapping[Any, Any], column: str = "COLUMN") -> Any:
     if len({str(text) for text in texts.values()}) != 1:
         found = " and ".join(texts) or f"only {', '.join(map(str, item)) or 'an empty object'}"[:MOST_FIELDS]
         raise InputError(
-            f"a chunk that is an object must have its text in one of {', '.join(CHUNK_TEXT)}; found {found}. "
-            f"If the text is elsewhere, name its path, as in --map contexts={_example(item, column)}"
+            f"an object does not say which text is the chunk; found {found}. Name the path of the text, as in "
+            f"--map {shlex.quote(f'contexts={_example(item, column)}')}, or call it one of {', '.join(CHUNK_TEXT)}"
         )
     return next(iter(texts.values()))
 
@@ -287,6 +291,8 @@ def _chunk(item: Any, column: str) -> tuple[str | None, str | None]:
             item = {"sentences": second}
     if isinstance(item, str):
         item = _shown(item)
+    if isinstance(item, list) and _joined(item) is None:
+        raise InputError("must be a list of texts, found a list in it: write each context as one text")
     if not isinstance(item, Mapping):
         return as_text(item), None
     around: list[Any] = []  # the objects that hold the chunk, the innermost first
@@ -302,10 +308,30 @@ def _chunk(item: Any, column: str) -> tuple[str | None, str | None]:
 
 
 def _example(item: Mapping[str, Any], column: str) -> str:
-    """Return the path to a text inside the chunks of a column, or an example of one."""
+    """Return the path to a text inside the chunks of a column, or an example of one.
+
+    If the object itself holds chunks under numbered names, as in `{"doc1": "It is.", "doc2": "So."}`, it leads to all.
+    """
+    if texts := _texts(item):
+        return f"{column}.{next(iter(texts))}"
+    numbered = {re.sub("[0-9]+", "*", str(name)) for name in item}
+    if len(numbered) == 1 and (pattern := numbered.pop()).count("*") == 1:
+        return f"{column}.{pattern}"
     inner = {name: value for name, value in item.items() if isinstance(value, Mapping)}
-    paths = (f"{column}.{name}.{last}" for name, value in inner.items() for last in _texts(value))
-    return next(paths, "hits._source.text")
+    paths = [f"{column}.{name}.{last}" for name, value in inner.items() for last in _texts(value)]
+    leaves = [path for path, value in _leaves(item, column) if isinstance(value, str)]
+    return next(iter(paths or (leaves if len(leaves) == 1 else ())), "hits._source.text")
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield the values inside an object, each with its path. Of a list, this is done for the first item."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _leaves(inner, f"{path}.{name}")
+    elif isinstance(value, list) and value:
+        yield from _leaves(value[0], path)
+    else:
+        yield path, value
 
 
 def _texts(item: Mapping[str, Any]) -> dict[str, Any]:

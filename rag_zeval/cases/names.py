@@ -125,14 +125,23 @@ ENTRIES = (
     "test_results", "testResults", "predictions",
 )  # fmt: skip
 
-# What spreadsheets write where a formula failed. A text that begins with "=" or "-" becomes "#NAME?".
+# What spreadsheets write where a formula failed. A text that begins with "=" or "-" becomes "#NAME?". Excel writes them
+# in its own language: here English and Google Sheets, German, French, Spanish, Italian, Portuguese and Dutch.
 SPREADSHEET_ERRORS = frozenset(
-    {"#N/A", "#NAME?", "#VALUE!", "#REF!", "#DIV/0!", "#NULL!", "#NUM!", "#SPILL!", "#CALC!"}
+    "#N/A #NAME? #VALUE! #REF! #DIV/0! #NULL! #NUM! #SPILL! #CALC! #ERROR! #NV #WERT! #BEZUG! #ZAHL! #N/D #NOM? "
+    "#VALEUR! #NOMBRE! #NUL! #¿NOMBRE? #¡VALOR! #¡REF! #¡DIV/0! #¡NUM! #¡NULO! #NOME? #VALORE! #RIF! #VALOR! #NÚM! "
+    "#N/B #NAAM? #WAARDE! #VERW! #GETAL! #DEEL/0!".split()
 )
 # How pandas, numpy, Python, databases and spreadsheets write a cell or field without a value.
 NOTHING = frozenset({"nan", "NaN", "None", "null", "NULL", "<NA>", "NaT", r"\N"}) | SPREADSHEET_ERRORS
 # Texts that may mean that nothing is there, in lower case. They are read as they are, with a warning.
-PLACEHOLDERS = frozenset({"n/a", "na", "nan", "none", "null", "nil", "-", "--", "?", "unknown", "tbd"})
+PLACEHOLDERS = frozenset({"n/a", "na", "nan", "none", "null", "nil", "-", "--", "?", "unknown", "tbd", "undefined"})
+
+# What the first cell of a row of totals says, in lower case, in the languages of SPREADSHEET_ERRORS.
+TOTALS = frozenset(
+    "total totals sum average avg mean median overall summary gesamt summe mittelwert durchschnitt somme moyenne "
+    "suma promedio media totale somma soma média totaal som gemiddelde".split()
+) | {"grand total"}
 
 
 @dataclass(frozen=True)

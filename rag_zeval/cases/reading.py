@@ -4,6 +4,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -26,7 +27,8 @@ from rag_zeval.cases.cells import (
     unquoted,
 )
 from rag_zeval.cases.columns import LOOKED_AT, Columns, check_names, choose
-from rag_zeval.cases.names import FIELDS, PLACEHOLDERS, SPREADSHEET_ERRORS
+from rag_zeval.cases.excel import Formatted
+from rag_zeval.cases.names import FIELDS, PLACEHOLDERS, SPREADSHEET_ERRORS, TOTALS
 from rag_zeval.cases.objects import read_objects
 from rag_zeval.cases.paths import ABSENT, at_path, option
 from rag_zeval.cases.row_files import LaterHeader, PlacedRow, read_table
@@ -34,10 +36,19 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import MOST, Row, locate
 from rag_zeval.judge.needs import BETWEEN
 from rag_zeval.judge.schema import LETTERS
+from rag_zeval.replies.thoughts import final_texts
 from rag_zeval.text import counted, one_line, text_id
 
 # No spaces, and a character that is rare in words; or the name of a file.
 NO_CONTENT = re.compile(r"[!-~]*[\d_/#][!-~]*|.+\.(?:csv|docx?|html?|json|md|pdf|pptx?|txt|xlsx?)", re.IGNORECASE)
+DECIMAL_COMMA = re.compile(r"\s*\d+,(?:\d{1,2}|\d{4,})\s*|\s*0,\d+\s*")  # 1,234 may be a thousand
+# What people put between the contexts of one text: a bar or a tag, a line of dashes, or numbers before them.
+SEVERAL_CONTEXTS = re.compile(
+    r"\|\|\||\[SEP\]|</?(?:sep|doc|document|passage|context|chunk)\b[^<>]*>|^[ \t]*[-=*#]{3,}[ \t]*$"
+    r"|\A\W{0,3}((?:doc|document|passage|context|chunk|source)?[ \t#]{0,3})1\b(?s:.+)^\W{0,3}\1 ?2\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+LOST_LETTER = "\ufffd"
 LONGEST_CELL = 32_767  # characters that Excel keeps of a text
 LONG_CONTEXT = 30  # characters of a context that no question contains by chance
 MOST_TOLD = 20  # bad rows of a file that are listed one by one
@@ -75,7 +86,7 @@ class CaseFile:
         if self.unnamed:
             yield f"  id: missing in {self.unnamed} of {count}, which are paired with other files by their question"
         if self.system is not None:
-            yield f"  system: '{self.system}', named after the source"
+            yield f"  system: '{self.system}', for answers that name none"
         if self.encoded:
             yield f"  JSON strings, read without their quotation marks: {', '.join(map(repr, self.encoded))}"
         if self.columns.unused:
@@ -100,15 +111,33 @@ class CaseFile:
         }
         for name, of in texts.items():
             if marks := [text for text in of if text.strip().lower() in PLACEHOLDERS]:
-                yield f"  warning: {FIELDS[name]}: {len(marks)} of {len(of)} say '{marks[0]}', which is read as a text"
+                said = f"{len(marks)} of {len(of)} say {' or '.join(map(repr, dict.fromkeys(marks)))}"
+                yield f"  warning: {FIELDS[name]}: {said}, which is read as a text"
         for name, of in {"question": [case.question for case in self.cases], **texts}.items():
             if cut := sum(len(text) == LONGEST_CELL for text in of):
                 said = f"{cut} of {len(of)} have {LONGEST_CELL:,} characters, the most that Excel keeps"
                 yield f"  warning: {FIELDS[name]}: {said}; the texts may be cut off"
+            if shown := [text for text in of if isinstance(text, Formatted)]:
+                said = f"{len(shown)} of {len(of)} are dates, or numbers in a format such as $12"
+                yield f"  warning: {FIELDS[name]}: {said}, read as '{shown[0]}'; if that is wrong, make them texts"
             # a chunk may well be JSON
             if lists := [text for text in of if prints_object(text, or_list=name in ("question", "answer"))]:
                 said = f"{len(lists)} of {len(of)} print a list or object, which is read as a text"
                 yield f"  warning: {FIELDS[name]}: {said}: {lists[0]}"
+            if misread := [text for text in of if _is_misread(text)]:
+                said = f"{len(misread)} of {len(of)} seem to have lost letters when the file was saved or read"
+                yield f"  warning: {FIELDS[name]}: {said}: {misread[0]}"
+        contexts = [case.contexts for case in self.cases if case.contexts]
+        joined = [one[0] for one in contexts if len(one) == 1 and SEVERAL_CONTEXTS.search(one[0])]
+        if 2 * len(joined) > len(contexts) and all(len(one) == 1 for one in contexts):
+            said = f"{len(joined)} of {len(contexts)} seem to be several in one text, which is read as one"
+            yield f"  warning: retrieved contexts: {said}; to separate them, write a JSON list: {joined[0]}"
+        if thoughts := [text for text in texts["answer"] if len([*final_texts(text)]) > 1]:
+            said = f"{len(thoughts)} of {len(texts['answer'])} hold the thoughts of a model, which are judged, too"
+            yield f"  warning: answer: {said}: {thoughts[0]}"
+        if totals := [case.question for case in self.cases if case.question.strip(" :").lower() in TOTALS]:
+            said = f"{len(totals)} of {len(self.cases)} say {' or '.join(map(repr, dict.fromkeys(totals)))}"
+            yield f"  warning: question: {said}; if that is a row of totals, remove it: it is judged, too"
         if prompts := [case for case in self.cases if any(map(partial(_is_inside, case.question), case.contexts))]:
             said = f"{len(prompts)} of {len(self.cases)} contain a retrieved context"
             yield f"  warning: question: {said}; if it is the whole prompt, add --map question=COLUMN"
@@ -227,6 +256,7 @@ class _Reader:
     first: dict[tuple[str, ...], tuple[str, Case]] = field(default_factory=dict)  # by id and systems
     repeated: Counter[tuple[str, ...]] = field(default_factory=Counter)
     encoded: set[str] = field(default_factory=set)  # columns in which every text is a JSON string
+    commas: set[str] = field(default_factory=set)  # columns with a number that has a decimal comma
 
     def read(self, skip_bad_rows: bool) -> CaseFile:
         columns, number = self._columns()
@@ -271,6 +301,8 @@ class _Reader:
                 objects[name] += is_inside
                 texts[name] += not (is_inside or isinstance(value, Mapping))  # an error is neither
                 quoted[name] += unquoted(value) is not value
+                if isinstance(value, str) and DECIMAL_COMMA.fullmatch(value):
+                    self.commas.add(name)
             for ours, path in self.names.items():
                 found[ours] += at_path(row, path) is not ABSENT
             if len(sample) < LOOKED_AT:
@@ -337,9 +369,13 @@ class _Reader:
             with locate(f"column '{columns.of[name]}'"):
                 return convert(columns.value(row, name))
 
+        def read_amount(name: str) -> float | None:
+            amount: float | None = read(name, partial(_amount, has_comma=columns.of.get(name) in self.commas))
+            return amount
+
         question = read("question", as_text)
         if question is None:
-            raise InputError(f"column '{columns.of['question']}' is empty: fill it in, or remove the row")
+            raise InputError(_no_question(row, columns))
         answers, unanswered = self._answers(row, columns, read("system", as_id) or self.system)
         passed = "passage" if "passage" in columns.of else "contexts"
         as_contexts = partial(as_chunks, column=columns.of.get(passed, ""), separator=columns.separator)
@@ -354,9 +390,9 @@ class _Reader:
             read("slice_tag", as_id),
             read("context_ids", as_ids) or ids,
             read("gold_chunk_ids", as_ids),
-            read("latency_s", _amount),
+            read_amount("latency_s"),
             unanswered,
-            read("cost_usd", _amount),
+            read_amount("cost_usd"),
             not contexts and read("context_ids", is_empty_list),
         )
         return replace(case, id=self._id(read("id", as_id), case, columns, row, place))
@@ -458,9 +494,27 @@ def _answer(value: Any, row: Row) -> tuple[str | None, str]:
     return None, f"no answer: {one_line(told)}" if told else "no answer"
 
 
+def _is_misread(text: str) -> bool:
+    """Whether a text holds the mark of a lost letter, or is UTF-8 that was read in a Western encoding: `MÃ¼nchen`."""
+    for encoding in () if text.isascii() else ("cp1252", "latin-1"):
+        with suppress(UnicodeError):
+            text.encode(encoding).decode()
+            return True
+    return LOST_LETTER in text
+
+
 def _is_inside(question: str, context: str) -> bool:
     """Whether a question holds a context that is long enough not to be there by chance."""
     return len(context.strip()) >= LONG_CONTEXT and context.strip() in question
+
+
+def _no_question(row: Row, columns: Columns) -> str:
+    """Return what to do about a row without a question. If it has only a context, it may continue the row above."""
+    asked, contexts = columns.of["question"], columns.of.get("contexts", "")
+    if contexts and is_nothing(columns.value(row, "answer")) and not is_nothing(columns.value(row, "contexts")):
+        more = f"if '{contexts}' is one more passage of the row above, repeat its '{asked}' here, and add"
+        return f"column '{asked}' is empty: {more} {option('passage', contexts)}; else fill it in, or remove the row"
+    return f"column '{asked}' is empty: fill it in, or remove the row"
 
 
 def _conflict(rows: list[tuple[str, Row]], columns: Columns) -> str | None:
@@ -496,12 +550,15 @@ def _reference(value: Any) -> str | None:
     return BETWEEN.join(as_texts(value)) or None
 
 
-def _amount(value: Any) -> float | None:
-    """Return seconds or dollars, or None. Raises InputError unless the value is a number of 0 or more."""
+def _amount(value: Any, has_comma: bool) -> float | None:
+    """Return seconds or dollars, or None. Raises InputError unless the value is a number of 0 or more.
+
+    has_comma: whether a comma in it is a decimal comma.
+    """
     if is_nothing(value):
         return None
     try:
-        amount = float(value)
+        amount = float(value.replace(",", ".") if has_comma and isinstance(value, str) else value)
     except (TypeError, ValueError, OverflowError):
         amount = math.nan
     if not 0 <= amount < MOST:

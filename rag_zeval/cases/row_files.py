@@ -17,6 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
+from rag_zeval.cases.excel import is_filled, read_sheet
 from rag_zeval.cases.names import ENTRIES, fields_of
 from rag_zeval.csv_files import DELIMITERS, csv_rows, delimiter_of, is_spaced
 from rag_zeval.errors import InputError, needed
@@ -35,6 +36,7 @@ from rag_zeval.files import (
 PlacedRow = tuple[str, Row | InputError]  # a place, and the row there or why it cannot be read
 PARQUET_ROWS = 1_000  # in memory at a time
 HEAD = 1 << 16  # bytes by which a file's format and encoding are recognised
+PACKED = (b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c")  # by bzip2, xz, zstd and 7-Zip
 MARKDOWN_RULE = re.compile(r"\s*(:?--+:?)?\s*")  # a cell of the line below a Markdown table's header
 ARROW_STREAM = b"\xff\xff\xff\xff"  # as `datasets.save_to_disk` writes it
 MARKUP = re.compile(rb"\s*<[!?/]?[a-z][^<>]*>", re.IGNORECASE)  # how a web page begins, and XML
@@ -42,9 +44,11 @@ COLUMN_NUMBER = re.compile(r" ?\(column [0-9]+\)\Z")  # which `_header` adds
 BAR = "\ue07c"  # stands for an escaped bar
 TITLE_ROWS = 20  # a header is looked for in so many rows below the first line
 LONGEST_NAME = 40  # characters of a column's name that may be known
+INVISIBLE = "\u200b\u2060\ufeff"  # spaces without a width, which come with a copied text
 NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f]")
 FORMATS = "CSV, JSON, Excel, Parquet or Feather"
 NO_TABLE = f"is neither text nor a table that can be read; save it as {FORMATS}"
+HIDDEN = "is hidden, as by a filter: show it, delete it, or give `rag-zeval evaluate` the option --skip-bad-rows"
 FEW_LETTERS = 200  # bytes beyond ASCII; fewer are not enough to detect an encoding
 # Encodings that spreadsheet programs write.
 LEGACY = [
@@ -68,18 +72,20 @@ def read_table(path: Path, encoding: str | None = None) -> Iterator[PlacedRow]:
         return _columnar(path, head)
     if head.startswith(b"PK\x03\x04"):
         return _excel(path)
+    if head.startswith(PACKED):
+        raise InputError(f"{path}: is packed; unpack it, or pack it by gzip")
     if head.startswith(b"\xd0\xcf\x11\xe0"):
         raise InputError(
             f"{path}: is in the old Excel format .xls, or has a password: save it as .xlsx without one, or as CSV"
         )
-    encoding = encoding or next((code for mark, code in MARKS.items() if head.startswith(mark)), "utf-8")
+    marked = next((code for mark, code in MARKS.items() if head.startswith(mark)), None)
+    if encoding:
+        _check_given(path, encoding, marked)
+    encoding = encoding or marked or "utf-8"
     if encoding == "utf-8" and head[1:2] == b"\0":  # UTF-16 without a byte order mark
         raise InputError(f"{path}: is not UTF-8 text{_named_encoding(path, encoding)}")
     try:
-        io.TextIOWrapper(io.BytesIO(), encoding)  # rejects what Python calls an encoding, but is none of texts: "hex"
         text = codecs.getincrementaldecoder(encoding)().decode(head)
-    except LookupError as error:
-        raise InputError(f"--encoding {encoding}: unknown encoding") from error
     except UnicodeError:
         text = ""  # the reader of the text reports it
     if MARKUP.match(head):
@@ -93,6 +99,40 @@ def read_table(path: Path, encoding: str | None = None) -> Iterator[PlacedRow]:
     ):
         return _delimited(path, encoding, "\t" if name.endswith(".tsv") else None)
     return _json(path, encoding)
+
+
+def _check_given(path: Path, encoding: str, marked: str | None) -> None:
+    """Raise InputError for an encoding that does not exist, and for one that the file does not have.
+
+    Almost any bytes are a text in cp1252 and the like. So UTF-8 could be read in them without an error.
+    marked: the encoding of the file's byte order mark.
+    """
+    try:
+        io.TextIOWrapper(io.BytesIO(), encoding)  # rejects what Python calls an encoding, but is none of texts: "hex"
+    except LookupError as error:
+        raise InputError(f"--encoding {encoding}: unknown encoding") from error
+    given = codecs.lookup(encoding).name
+    found = (marked or "utf-8").removesuffix("-sig")
+    if not given.startswith(found) and (marked or _is_utf8(path)):
+        raise InputError(
+            f"{path}: is {found.upper()} text: leave out --encoding {encoding}. If another file of the command needs "
+            "it, save that file as UTF-8"
+        )
+
+
+def _is_utf8(path: Path) -> bool:
+    """Whether a file is UTF-8 and has letters beyond ASCII."""
+    decoder, is_ascii = codecs.getincrementaldecoder("utf-8")(), True
+    with _told(path), _bytes(path) as file:
+        try:
+            while block := file.read(HEAD):
+                is_ascii = is_ascii and block.isascii()
+                if NO_TEXT.search(decoder.decode(block)):  # UTF-16 of ASCII is UTF-8, too
+                    return False
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            return False
+    return not is_ascii
 
 
 @contextmanager
@@ -231,8 +271,8 @@ def _header(path: Path, cells: Sequence[Any]) -> list[str]:
 
 
 def _spaced_once(cell: Any) -> str:
-    """Return the name in a cell on one line, as messages show it and people type it."""
-    return "" if cell is None else " ".join(str(cell).split())
+    """Return the name in a cell on one line, as messages show it and people type it, without invisible marks around."""
+    return "" if cell is None else " ".join(str(cell).split()).strip(INVISIBLE)
 
 
 @cache
@@ -307,46 +347,23 @@ def _columnar(path: Path, head: bytes) -> Iterator[PlacedRow]:
 
 
 def _excel(path: Path) -> Iterator[PlacedRow]:
-    """Yield the rows of the only sheet that has a header and rows. Raises InputError if several sheets have rows.
-
-    Whole numbers become int, because Excel stores every number as a float.
-    """
+    """Yield the rows of the only visible sheet that has a header and rows. A hidden row is an InputError."""
     with needed("python-calamine", f"{path}: reading Excel files"):
-        import python_calamine
-    with _told(path):
+        from python_calamine import CalamineError
+    with _told(path), _bytes(path) as file, locate(path):
         try:
-            book = python_calamine.CalamineWorkbook.from_path(str(path))
-        except python_calamine.CalamineError as error:
+            sheet, hidden = read_sheet(file.read())
+        except CalamineError as error:
             raise InputError(
-                f"{path}: is a ZIP file, but no Excel file that can be read; unpack it, or save it as {FORMATS}"
+                f"is a ZIP file, but no Excel file that can be read; unpack it, or save it as {FORMATS}"
             ) from error
-        sheets = {name: _unmerged(book.get_sheet_by_name(name)) for name in book.sheet_names}
-    filled = {name: rows for name, rows in sheets.items() if sum(map(_is_filled, rows)) > 1}
-    if len(filled) > 1:
-        raise InputError(
-            f"{path}: has {len(filled)} sheets with rows: {', '.join(filled)}; save the right one as its own file"
-        )
-    numbered = enumerate(next(iter(filled.values()), []), 1)
-    rows = [(number, cells) for number, cells in numbered if _is_filled(cells)]
+    rows = [(number, cells) for number, cells in enumerate(sheet) if is_filled(cells)]
     names = _header(path, rows[0][1] if rows else ())
     for at, (number, cells) in enumerate(rows[1:], 1):
-        whole = [int(cell) if isinstance(cell, float) and cell.is_integer() else cell for cell in cells]
-        with locate(f"{path}: row {number}"):
-            found = _cells(names, whole, at)
-        yield f"{path}: row {number}", found
-
-
-def _unmerged(sheet: Any) -> list[list[Any]]:
-    """Return the rows of a sheet. A cell that is merged over several rows has its value in each of them."""
-    rows: list[list[Any]] = sheet.to_python(skip_empty_area=False)
-    for (top, left), (bottom, _) in getattr(sheet, "merged_cell_ranges", None) or ():  # None in other formats
-        for row in rows[top + 1 : bottom + 1] if rows and left < len(rows[0]) else ():
-            row[left] = rows[top][left]
-    return rows
-
-
-def _is_filled(cells: Sequence[Any]) -> bool:
-    return any(cell not in ("", None) for cell in cells)
+        place = f"{path}: row {number + 1}"
+        with locate(place):
+            found = _cells(names, cells, at)
+        yield place, InputError(HIDDEN) if number in hidden else found
 
 
 def _placed(path: Path, rows: Iterable[Any]) -> Iterator[PlacedRow]:
@@ -421,6 +438,15 @@ def rows_of(content: Any, source: object) -> Sequence[Any]:
     if held:
         return rows_of(content[held[0]], source)
     values = list(content.values())
+    if (
+        len(values) > 1
+        and all(isinstance(value, list) for value in values)
+        and _named(content) >= {"question", "answer"}
+    ):
+        lengths = {name: len(value) for name, value in content.items()}
+        if len({*lengths.values()}) > 1:
+            told = ", ".join(f"'{name}' has {length}" for name, length in lengths.items())
+            raise InputError(f"{source}: its columns differ in length: {told}; write each row as an object")
     if values and all(isinstance(value, list) for value in values) and len({len(value) for value in values}) == 1:
         return [dict(zip(content, row, strict=True)) for row in zip(*values, strict=True)]
     if values and all(isinstance(value, Mapping) for value in values):

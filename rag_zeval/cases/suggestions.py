@@ -26,6 +26,8 @@ ASIDE = {
     "comment", "description", "error", "expected", "explanation", "gold", "justification", "metadata", "rationale",
     "reason", "reasoning", "reference", "template",
 }  # fmt: skip
+# Words in the name of a column whose answers people wrote, or that are right: they are no answers to judge.
+TRUE = {"annotator", "correct", "expert", "expected", "gold", "golden", "human", "ideal", "reference", "sme", "true"}
 MOST_WORDS = 6  # in a column's name
 DEEPEST = 4  # names in a suggested path
 LOOKED_INSIDE = 10  # rows of every file into whose objects we look, which may have many names
@@ -49,7 +51,9 @@ def seems(
             return "it holds texts but has no name; columns of contexts are named context_1, context_2, ..."
         return None
     ends_so = plain_name(name).endswith(("_answer", "_response"))  # of a system, such as gpt4_answer
-    is_gold = snake_name(name).endswith("_answers")  # such as possible_answers
+    begins_so = snake_name(name).startswith(("answer_", "response_"))  # such as answer_old, but not answer_relevancy
+    ends_so |= begins_so and _may_be("answer", name, [row.get(name) for row in sample])
+    is_gold = snake_name(name).endswith("_answers") or _is_true(name)  # such as possible_answers, human_answer
     named = (
         fields_of(name)
         or fields_of(stem_of(pattern_of(name)))
@@ -60,6 +64,10 @@ def seems(
         return None
     field = "truth" if plain_name(name) == "answer" and "truth" not in taken else fields[0]
     return f"if it holds the {FIELDS[field]}, add {option(field, name)}"
+
+
+def _is_true(name: str) -> bool:
+    return not TRUE.isdisjoint(snake_name(name).split("_"))
 
 
 def _like(name: str) -> list[str]:
@@ -96,7 +104,8 @@ def _suggested(lacking: Sequence[str], taken: Mapping[str, str], sample: Sequenc
     found: dict[str, str] = {}
     for field in [*lacking, *(field for field in ("contexts", "truth") if field not in (*lacking, *taken))]:
         free = [path for path in paths if path not in found.values() and _can_be(field, paths[path])]
-        free = [path for path in free if field != "answer" or paths[path] != truths]
+        if field == "answer":
+            free = [path for path in free if paths[path] != truths and not _is_true(path.rpartition(".")[2])]
         if field == "contexts":
             free = [path for path in free if not any(one.startswith(f"{path}.") for one in found.values())]
             free = list(dict.fromkeys(_with_siblings(path, paths) for path in free))

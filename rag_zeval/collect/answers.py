@@ -11,20 +11,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from rag_zeval.cases.cells import as_id, as_ids, as_truth, is_nothing
-from rag_zeval.cases.names import fields_of
+from rag_zeval.cases.names import FIELDS, fields_of
 from rag_zeval.cases.paths import quoted_list
-from rag_zeval.cases.reading import question_id
+from rag_zeval.cases.reading import question_id, read_rows
 from rag_zeval.collect.request_body import RequestBody, compiled
 from rag_zeval.errors import InputError, needed
 from rag_zeval.files import (
-    NONE,
     NUMBER_OR_NONE,
-    FieldTypes,
-    Maybe,
     Row,
     check_fields,
     first_difference,
-    iter_jsonl,
     json_line,
     locate,
     parse_row,
@@ -48,7 +44,7 @@ from rag_zeval.text import one_line
 BODY_MIB = 16  # largest response of a system
 _HEADER = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
 KEPT = ("truth", "slice_tag", "gold_chunk_ids")  # fields of a question that its row keeps
-TEXTS: FieldTypes = dict.fromkeys(("truth", "gold_answer", "slice_tag"), Maybe((str, NONE)))
+NAMED = ("question", "id", "slice_tag", "gold_chunk_ids")  # fields that may have another name that `evaluate` knows
 
 
 @dataclass(frozen=True)
@@ -75,20 +71,21 @@ class Found:
 
 
 def read_questions(path: str | Path) -> list[Row]:
-    """Read the rows of a JSONL file of questions: "question", and "id" and fields of KEPT if they are there.
+    """Read the rows of a file of questions: "question", and "id" and fields of KEPT if they are there.
 
-    "gold_answer" is another name of "truth", and so are the names that `evaluate` knows. A row without an id gets one
-    derived from its question, as in `evaluate`. Raises InputError naming file, line and field at the first row that
+    The file may have any format that `evaluate` reads, and each field any name that it knows. A row without an id gets
+    one derived from its question, as in `evaluate`. Raises InputError naming file, line and field at the first row that
     does not fit, and for a duplicate id or a file without rows.
     """
     questions: dict[str, Row] = {}
     repeated: Counter[str] = Counter()
-    for number, row in iter_jsonl(path, {"question": str}):
-        with locate(f"{path}:{number}"):
-            check_no_result(row)
-            check_fields(row, TEXTS)
-            if is_nothing(row["question"]):
+    for place, found in read_rows(Path(path)):
+        with locate(place):
+            check_no_result(found)
+            row = {**found, **{name: found[other] for name in NAMED if (other := _other_name(name, found))}}
+            if "question" in row and is_nothing(row["question"]):
                 raise InputError("field 'question' is empty: fill it in, or remove the row")
+            check_fields(row, {"question": str})
             with locate("field 'id'"):
                 id_ = as_id(row.get("id"))
             if id_ is None:
@@ -96,9 +93,14 @@ def read_questions(path: str | Path) -> list[Row]:
                 id_ += f"#{repeated[id_]}" if repeated[id_] > 1 else ""
             if id_ in questions:
                 raise InputError(f"duplicate id '{id_}'")
-            kept: Row = {name: row[name] for name in ("truth", "slice_tag") if name in row}
-            if kept.get("truth") is None and "gold_answer" in row:
-                kept["truth"] = row["gold_answer"]
+            kept: Row = {}
+            if "slice_tag" in row:
+                with locate("field 'slice_tag'"):
+                    kept["slice_tag"] = as_id(row["slice_tag"])
+            for name in ("truth", "gold_answer"):
+                if name in row and kept.get("truth") is None:
+                    with locate(f"field '{name}'"):
+                        kept["truth"] = as_truth(row[name])
             named = [name for name, value in row.items() if "truth" in fields_of(name) and not is_nothing(value)]
             if named and "truth" not in row:  # a null there says that the question has none
                 if len(named) > 1:
@@ -112,6 +114,17 @@ def read_questions(path: str | Path) -> list[Row]:
     if not questions:
         raise InputError(f"{path}: no rows")
     return list(questions.values())
+
+
+def _other_name(field: str, row: Row) -> str | None:
+    """Return the name under which a row has a field that it does not have under our name; None if it has none.
+
+    Raises InputError if there are several.
+    """
+    found = [] if field in row else [name for name in row if field in fields_of(name)]
+    if len(found) > 1:
+        raise InputError(f"fields {quoted_list(found)} could each hold the {FIELDS[field]}: name one '{field}'")
+    return next(iter(found), None)
 
 
 def answer_row(question: Row, found: Found | None, status: str, seconds: float) -> Row:

@@ -15,7 +15,7 @@ from rag_zeval.commands.arguments import DrawnFrom, Prices, ResultPath, Sheet, c
 from rag_zeval.errors import InputError
 from rag_zeval.files import locate
 from rag_zeval.terminal_tables import print_framed, print_table
-from rag_zeval.text import one_line
+from rag_zeval.text import counted, one_line
 
 Threshold = Annotated[float, typer.Option(help="The minimum score, 0 to 1, that counts as a good answer.")]
 
@@ -84,7 +84,7 @@ def sample(
         print_rows_needed(population.items, unit, width, agreement, labels)
         return
     drawn = draw_more(population.items, plan, labels, n, seed) if plan else draw(population.items, n, seed)
-    write_sheet(out, population.metric, unit, drawn, seed, stratum_of_each(population.items), labels)
+    write_sheet(out, population.metric, unit, drawn, seed, stratum_of_each(population.items, plan), labels)
     sizes = Counter(item.stratum for item in population.items)
     rows = Counter(item.stratum for item, _ in drawn)
     print_framed(
@@ -95,6 +95,9 @@ def sample(
     print(f"{out}: {len(drawn)} of {len(population.items)} {unit}s by {population.metric}")
     if plan:
         print(f"{len(plan.probabilities)} of its rows are those of {more}, with {len(labels)} labels")
+        if new := sum(map(plan.is_new, population.items)):
+            rows_of_new = sum(plan.is_new(item) for item, _ in drawn)
+            print(f"{new} {unit}s are new since {more} was drawn, and {counted(rows_of_new, 'row')} are of them")
     print(f"column label: write {ASKED[unit]}; leave it empty if you cannot tell")
     print(f"{plan_path(out)}: records how the rows were drawn; do not show it to the people who label")
 

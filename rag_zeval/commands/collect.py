@@ -15,8 +15,8 @@ def collect(
     questions: Annotated[
         Path,
         typer.Argument(
-            help="A JSONL file with the field question, and optionally id, truth (or gold_answer), slice_tag and "
-            "gold_chunk_ids."
+            help="A file with a question in each row, and optionally id, truth (or gold_answer), slice_tag and "
+            "gold_chunk_ids: JSONL, CSV, Excel, or another format that evaluate reads."
         ),
     ],
     url: Annotated[str, typer.Option(help="The URL of your system. Each question is one request to it.")],

@@ -21,6 +21,7 @@ from rag_zeval.audit.sheet import (
     read_items,
     read_labels,
     read_plan,
+    strata_since,
     stratum_of_each,
 )
 from rag_zeval.errors import InputError
@@ -140,6 +141,16 @@ def test_more_rows_of_the_same_draw_are_kept_and_equal_texts_are_several(tmp_pat
     more = draw_more(twins, plan, labelled(drawn), 5, 1)
     added = keep(path, twins, "answer", labelled(more), "ann")
     assert (added.new, added.outside, len(added.kept.draws)) == (5, 0, 1)
+
+
+def test_rows_of_results_that_grew_keep_their_weights(tmp_path: Path) -> None:
+    path, grown = tmp_path / "labels.jsonl", items(80, slices=1)
+    old = draw(grown[:40], 12, 0)
+    plan = plan_of("m", "answer", old, stratum_of_each(grown[:40]))
+    more = draw_more(grown, plan, labelled(old), 20, 1)
+    strata = strata_since(grown, plan_of("m", "answer", more, stratum_of_each(grown, plan)))
+    keep(path, grown, "answer", labelled(more), "ann", strata=strata)
+    assert sorted(reuse(read_kept(path), grown, None, 0, 0).rows, key=lambda row: row[0].id) == more
 
 
 def test_people_differ_until_somebody_decides(tmp_path: Path) -> None:

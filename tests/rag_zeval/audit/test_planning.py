@@ -10,7 +10,7 @@ import pytest
 
 from rag_zeval.audit.corrected_mean import corrected_mean, labelled_sample, labels_alone
 from rag_zeval.audit.planning import by_agreement, by_pilot, chance_to_find, rows_needed
-from rag_zeval.audit.sheet import CLAIM, Item, Label, draw
+from rag_zeval.audit.sheet import CLAIM, Item, Label, draw, read_items
 from rag_zeval.csv_files import sheet_rows
 
 
@@ -76,4 +76,9 @@ def test_the_command_plans_and_draws_more_without_losing_a_label(write_results: 
     assert all(after[id_] == row for id_, row in before.items())
     assert {row["label"] for id_, row in after.items() if id_ not in before} == {""}
     assert run("audit", "more.csv", results).returncode == 0
+    results = write_results(cases=200)
+    claims = len(read_items(results, "claim").items)
+    grown = run("sample", results, "--more", "more.csv", "--n", 20, "--out", "grown.csv").stdout
+    new = claims - len(read_items(write_results(cases=150), "claim").items)
+    assert f"{new} claims are new since more.csv was drawn, and " in grown
     assert run("sample", results, "--width", 1.5).returncode == 2

@@ -201,6 +201,26 @@ def test_new_rows_come_from_where_labels_differ_and_leave_the_old_ones_as_they_a
     assert [probability for _, probability in everything] == [1.0] * len(items)
 
 
+def test_rows_that_are_drawn_after_the_results_grew_stand_for_old_and_new_items() -> None:
+    """People call every old claim right and every new one wrong. The first rows must not stand for the new claims."""
+    items = population({(1.0, "a"): 80})
+    before, new = items[:40], {item.id for item in items[40:]}
+    means = []
+    for seed in range(20):
+        old = draw(before, 10, seed)
+        plan = plan_of("m", CLAIM, old, stratum_of_each(before))
+        said = {item.id: Label(1.0, "", "") for item, _ in old}
+        more = draw_more(items, plan, said, 10, seed)
+        grown = plan_of("m", CLAIM, more, stratum_of_each(items, plan))
+        assert not any(map(grown.is_new, items))
+        labels = grown.weigh({item.id: Label(float(item.id not in new), "", "") for item, _ in more})
+        means.append(sum(label.value * label.stands_for for label in labels.values()) / len(items))
+    assert means == pytest.approx([0.5] * 20)
+    most = population({(1.0, "a"): 120})  # grown once more
+    assert sorted(Counter(stratum_of_each(most, grown).values()).values()) == [40, 40, 40]
+    assert sum(1 / probability for _, probability in draw_more(most, grown, said, 10, 0)) == pytest.approx(120)
+
+
 def test_a_sample_repeats_and_another_seed_draws_another() -> None:
     items = population({(1.0, "a"): 50, (0.0, "a"): 50})
     assert draw(items, 10, 1) == draw(items[::-1], 10, 1) != draw(items, 10, 2)

@@ -71,6 +71,44 @@ def test_other_text_is_one_chunk(text: str) -> None:
     assert as_chunks(text) == ((text,), ())
 
 
+def test_a_text_that_stands_for_a_lost_object_is_refused() -> None:
+    """JavaScript's String() of an object: its content is not in the file."""
+    for text in ("[object Object]", " [object Object],[object Object]\n", "[object Promise]"):
+        for read in (as_text, as_chunks, as_truth):
+            with pytest.raises(InputError, match="in place of an object: export it as JSON"):
+                read(text)
+    assert as_text("It prints [object Object].") == "It prints [object Object]."
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (
+            {"doc1": "It is.", "doc2": "So."},
+            "found only doc1, doc2. Name the path of the text, as in --map 'contexts=C.doc*'",
+        ),
+        ({"0": "It is."}, "as in --map 'contexts=C.*', or call it one of text, page_content"),
+        (
+            [{"body": "It is.", "text": "So."}],
+            "found body and text. Name the path of the text, as in --map contexts=C.body,",
+        ),
+        ([{"v": "It is.", "at": 3}], "found only v, at. Name the path of the text, as in --map contexts=C.v, or"),
+        (
+            {"list": [{"element": "It is."}]},
+            "found only list. Name the path of the text, as in --map contexts=C.list.element,",
+        ),
+        (
+            {"title": "It", "url": "b"},
+            "found only title, url. Name the path of the text, as in --map contexts=hits._source",
+        ),
+    ],
+)
+def test_chunks_that_are_no_texts_are_named_with_a_way_out(value: Any, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        as_chunks(value, "C")
+    assert message in str(error.value)
+
+
 @pytest.mark.parametrize(
     "value", [None, "", " \n", "nan", "None", r"\N", "\u200b", [], [""], [None], "[nan]", "[None]", [float("nan")]]
 )
@@ -200,12 +238,20 @@ RUN = ["[__import__('os').abort()]", "[f'{exit()}']", "array(open('/etc/passwd')
     ("read", "value", "message"),
     [
         *((as_ids, value, "may hold several ids") for value in ("d1|d2", "d1, d2", "[1 2 3]")),
-        (as_chunks, [["a", "b"]], "must be a text, found a list"),
-        (as_chunks, [["in 2019", 5.1], ["in 2020", 6.0]], "must be a text, found a list"),  # a table
+        (as_chunks, [["a", "b"]], "found a list in it: write each context as one text"),
+        (as_chunks, [["in 2019", 5.1], ["in 2020", 6.0]], "must be a list of texts, found a list in it"),  # a table
         (as_text, b"\xff", "must be a text, found bytes"),
-        (as_chunks, [{"d.title": "x", "d.body": "y"}], "one of text, page_content.*; found only d.title, d.body"),
+        (
+            as_chunks,
+            [{"d.title": "x", "d.body": "y"}],
+            "found only d.title, d.body. Name .*, or call it one of text, page_content",
+        ),
         (as_chunks, [{"text": "x", "content": "y"}], "found text and content"),
-        (as_chunks, [{"id": "1", "metadata": {"text": "x"}}], "only id, metadata.*contexts=COLUMN.metadata.text$"),
+        (
+            as_chunks,
+            [{"id": "1", "metadata": {"text": "x"}}],
+            "only id, metadata.*contexts=COLUMN.metadata.text, or call",
+        ),
         *(
             (as_text, value, "must be a text, found a list")
             for value in (

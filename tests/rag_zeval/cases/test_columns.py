@@ -143,6 +143,9 @@ def test_answers_that_may_be_meant_instead_are_told() -> None:
     assert columns.overlooked["gpt4_answer"] == "if it holds the answer, add --map answer=gpt4_answer"
     columns = chosen("question", "contexts", "answer", "possible_answers")
     assert columns.overlooked == {"possible_answers": "if it holds the ground truth, add --map truth=possible_answers"}
+    others = {"answer_v2": "It is.", "answer_relevancy": 0.5, "answer_language": "en", "response_reason": "So it is."}
+    told = read_cases([{"question": "q?", "answer": "It was.", "contexts": "c", **others}]).columns.overlooked
+    assert told == {"answer_v2": "if it holds the answer, add --map answer=answer_v2"}
 
 
 def test_a_column_without_values_gives_way() -> None:
@@ -171,9 +174,15 @@ def test_no_gold_passages_and_no_other_speaker_are_suggested_as_the_answer() -> 
     system = {"input": [{"role": "system", "content": "Be good."}, {"role": "user", "content": "q?"}], "ideal": "t"}
     gold = {"question": "q?", "reference_answer": "t", "reference_context": "It is.", "Grader Reason": "So it is."}
     hits = {"question": "q?", "hits": [{"says": "It is."}], "reference": "t"}
-    for row in ({"user_input": "q?", "reference_contexts": "['It is a text.']", "reference": "t"}, system, gold, hits):
+    human = {"question": "q?", "human_answer": "It is.", "Expert Response": "It is.", "contexts": ["c"]}
+    ragas = {"user_input": "q?", "reference_contexts": "['It is a text.']", "reference": "t"}
+    for row in (ragas, system, gold, hits, human):
         with pytest.raises(InputError, match=r"--map answer=COLUMN$"):
             read_cases([row])
+    with pytest.raises(InputError, match=r"--map answer=llm_answer, if"):
+        read_cases([{**human, "llm_answer": "So it is."}])
+    told = read_cases([{**human, "answer": "So it is."}]).columns.overlooked
+    assert told["human_answer"] == "if it holds the ground truth, add --map truth=human_answer"
 
 
 def test_contexts_inside_an_unused_column_are_told() -> None:

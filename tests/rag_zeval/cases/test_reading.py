@@ -65,7 +65,7 @@ def test_what_stands_where_is_told() -> None:
         "  retrieved contexts: column 'contexts', in 2 of 2",
         "  ground truth: column 'truth', in 1 of 2",
         "  id: missing in 2 of 2, which are paired with other files by their question",
-        "  system: 'mine', named after the source",
+        "  system: 'mine', for answers that name none",
         "  not used: 'time', 'chunks', 'questoin'",
         "  warning: column 'chunks' is not used; if it holds the retrieved contexts, add --map contexts=chunks",
         "  warning: column 'questoin' is not used; if it holds the question, add --map question=questoin",
@@ -118,6 +118,19 @@ LONG = "The museum opens at nine on all days of the week. "
         ({"contexts": "<generator object g at 0x7f>"}, "retrieved contexts: 1 of 2 print a list or object"),
         ({"contexts": "dict_values(['Rome'])"}, "retrieved contexts: 1 of 2 print a list or object"),
         ({"contexts": ['{"city": "Rome"}']}, None),
+        (
+            {"question": "Total:"},
+            "question: 1 of 2 say 'Total:'; if that is a row of totals, remove it: it is judged, too",
+        ),
+        ({"question": "Total of what?"}, None),
+        ({"answer": "undefined"}, "answer: 1 of 2 say 'undefined', which is read as a text"),
+        (
+            {"answer": "<think>No?</think>Rome"},
+            "answer: 1 of 2 hold the thoughts of a model, which are judged, too: <th",
+        ),
+        ({"answer": "MÃ¼nchen"}, "answer: 1 of 2 seem to have lost letters when the file was saved or read: MÃ¼nchen"),
+        ({"contexts": ["M\ufffdnchen"]}, "retrieved contexts: 1 of 2 seem to have lost letters"),
+        ({"answer": "“São” – São, AMANHÃ» Ãœ"}, None),
         ({"contexts": ["c" * 32_767]}, "retrieved contexts: 1 of 2 have 32,767 characters, the most that Excel keeps"),
     ],
 )
@@ -125,6 +138,27 @@ def test_texts_that_may_mean_something_else_are_told(cells: dict[str, Any], warn
     other = {"question": "other?", "answer": "Rome", "contexts": ["c"], "truth": "t"}
     read = str(read_cases([other, {**other, "question": "q?", **cells}]))
     assert f"warning: {warning}" in read if warning else "warning" not in read
+
+
+@pytest.mark.parametrize(
+    ("text", "is_told"),
+    [
+        ("It opens. ||| It closes.", True),
+        ("1. It opens.\n2. It closes.", True),
+        ("[1] It opens.\n\n[2] It closes.", True),
+        ("Document 1: It opens.\nIt does.\nDocument 2: It closes.", True),
+        ("<doc>It opens.</doc><doc>It closes.</doc>", True),
+        ("It opens.\n---\nIt closes.", True),
+        ("It opens.\n\nIt closes.", False),
+        ("It opens in 1 of\n2 towns.", False),
+        ("| a | b |\n|---|---|\n| 1 | 2 |", False),
+    ],
+)
+def test_several_contexts_in_one_text_are_told(text: str, is_told: bool) -> None:
+    rows = [{**row, "contexts": text} for row in ROWS]
+    said = "warning: retrieved contexts: 2 of 2 seem to be several in one text, which is read as one"
+    assert (said in str(read_cases(rows))) == is_told
+    assert "warning" not in str(read_cases([{**rows[0], "contexts": [text, "It is."]}, rows[1]]))  # they are separate
 
 
 def test_a_column_of_json_strings_is_read_without_their_quotation_marks() -> None:
@@ -178,9 +212,10 @@ def test_several_answers_to_a_question_may_be_of_several_systems() -> None:
 
 
 def test_a_cell_in_which_a_formula_failed_holds_no_text() -> None:
-    row = {"question": "q?", "answer": "#NAME?", "contexts": "#N/A", "truth": "t"}
-    (case,) = read_cases([row]).cases
-    assert (case.unanswered, case.contexts) == ({"answer": "no answer: #NAME?"}, ())
+    for failed, empty in (("#NAME?", "#N/A"), ("#WERT!", "#NV"), ("#ERROR!", "#N/D")):
+        row = {"question": "q?", "answer": failed, "contexts": empty, "truth": "t"}
+        (case,) = read_cases([row]).cases
+        assert (case.unanswered, case.contexts) == ({"answer": f"no answer: {failed}"}, ())
 
 
 def test_names_of_systems() -> None:
@@ -277,6 +312,30 @@ def test_a_passage_a_row_under_another_name_is_not_judged_row_by_row() -> None:
         read_cases(rows)
     (case,) = read_cases(rows, {"passage": "context"}).cases
     assert case.contexts == ("one", "two")
+    rows = [rows[0], {"context": "two"}]  # as in a spreadsheet, where the row above is meant
+    with pytest.raises(InputError, match=r"row 2: .*repeat its 'question' here, and add --map passage=context; else"):
+        read_cases(rows)
+    (case,) = read_cases([rows[0], {**rows[1], "question": rows[0]["question"]}], {"passage": "context"}).cases
+    assert case.contexts == ("one", "two")
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (["0,75", "1,234"], [0.75, 1.234]),  # as in half of Europe
+        (["1,5", " 12 "], [1.5, 12]),
+        (["1,234", "2,000"], None),  # may be thousands
+        (["1.5", "1,234"], None),
+        (["0,5", "1.234,5"], None),
+    ],
+)
+def test_a_decimal_comma_is_read_if_it_can_be_nothing_else(written: list[str], read: list[float] | None) -> None:
+    rows = [{**row, "latency_s": cell, "cost_usd": cell} for row, cell in zip(ROWS, written, strict=True)]
+    if read is None:
+        with pytest.raises(InputError, match=r"must be a number, 0 or more, with a point before its fraction, found '"):
+            read_cases(rows)
+    else:
+        assert [(case.latency_s, case.cost_usd) for case in read_cases(rows).cases] == [(one, one) for one in read]
 
 
 def test_all_bad_rows_are_told_and_can_be_left_out(tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
 """Files in every format and arrangement hold the same rows; what cannot be read is named, with a way out."""
 
+import bz2
 import csv
 import gzip
 import io
 import json
+import lzma
 import os
 import pickle
 from collections.abc import Callable
@@ -54,6 +56,10 @@ FILES: dict[str, tuple[str, Callable[[], bytes]]] = {
     "BOM": ("a.csv", lambda: as_text(",", "utf-8-sig")),
     "UTF-16": ("a.csv", lambda: as_text("\t", "utf-16")),
     "UTF-16 without BOM in its name": ("a.csv", lambda: b"\xfe\xff" + as_text("\t", "utf-16-be")),
+    "a name with invisible spaces": (
+        "a.csv",
+        lambda: as_text(",").replace(b'"question"', '"\u200bquestion\u200b"'.encode()),
+    ),
     "CR": ("a.csv", lambda: as_text(",", end="\r")),
     "LF": ("a.csv", lambda: as_text(",", end="\n")),
     "Markdown": ("a.md", lambda: as_text("|").replace(b"\r\n", b"\r\n" + b"|".join([b" :--- "] * 4) + b"\r\n", 1)),
@@ -191,19 +197,6 @@ def test_arrow_and_excel_files_hold_the_same_rows(tmp_path: Path) -> None:
         rows(tmp_path / "b.xlsx")
 
 
-def test_a_cell_that_is_merged_over_several_rows_holds_for_each(tmp_path: Path) -> None:
-    import openpyxl
-
-    book = openpyxl.Workbook()
-    for line in HEAD[:3], ("q1?", "a", "one"), (None, None, "two"), ("q2?", "a", "three"):
-        book.active.append(line)
-    for cells in ("A2:A3", "B2:B3", "H2:H3"):  # the last are empty, beside the table
-        book.active.merge_cells(cells)
-    book.save(tmp_path / "a.xlsx")
-    found = [tuple(row.values()) for row in rows(tmp_path / "a.xlsx")]
-    assert found == [("q1?", "a", "one"), ("q1?", "a", "two"), ("q2?", "a", "three")]
-
-
 def test_rows_by_their_ids_keep_them(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_bytes(json_of({"q-7": ROWS[0], "q-8": {"query_id": "8", **ROWS[1]}}))
     assert rows(tmp_path / "a.json") == [{"id": "q-7", **ROWS[0]}, {"query_id": "8", **ROWS[1]}]
@@ -237,7 +230,6 @@ def test_an_encoding_is_named_and_can_be_given(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("written", "given", "advice"),
     [
-        ("utf-8", "cp1252", "is not CP1252 text; it looks like utf-8: give .* --encoding utf-8 "),
         ("cp850", None, "is not UTF-8 text; save it as UTF-8"),
         ("cp850", "cp1252", "is not CP1252 text; save it as UTF-8"),
         ("utf-16-le", None, "is not UTF-8 text; it looks like utf-16-le: save .* --encoding utf-16-le "),
@@ -252,6 +244,17 @@ def test_an_advised_encoding_can_read_the_file(tmp_path: Path, written: str, giv
         rows(path, given)
     if "--encoding" in advice:
         assert rows(path, written) == [{"question": "q?", "answer": text}]
+
+
+@pytest.mark.parametrize(("written", "given"), [("utf-8", "cp1252"), ("utf-8", "gb18030"), ("utf-16", "cp1252")])
+def test_utf8_is_not_read_in_another_encoding(tmp_path: Path, written: str, given: str) -> None:
+    """In cp1252 it would be a text, too: `MÃ¼nchen`."""
+    path = tmp_path / "a.csv"
+    long = "x" * 100_000  # so that the letters are not at the beginning
+    path.write_bytes(f"question,answer\nq?,{long} in München\n".encode(written))
+    with pytest.raises(InputError, match=f"is {written.upper()} text: leave out --encoding {given}"):
+        rows(path, given)
+    assert rows(path, written) == rows(path) == [{"question": "q?", "answer": f"{long} in München"}]
 
 
 def test_a_line_of_another_encoding_is_named(tmp_path: Path) -> None:
@@ -272,6 +275,16 @@ def test_pipes_and_folders_are_refused(tmp_path: Path) -> None:
         read_table(tmp_path)
 
 
+def test_the_lines_of_a_text_are_no_rows(tmp_path: Path) -> None:
+    texts = ["One, two, three.\nFour, five, six.", "a,b\nc,d", "a,b,c\nd,e,f\n", "Prices\na,b,c\nd,e,f"]
+    written = [{"question": text, "answer": other, "contexts": text} for text in texts for other in texts]
+    with (tmp_path / "a.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["question", "answer", "contexts"])
+        writer.writeheader()
+        writer.writerows(written)
+    assert rows(tmp_path / "a.csv") == written
+
+
 def test_rows_stand_where_they_begin(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(as_text(",", before="sep=,\n"))
     assert [place.rpartition(":")[2] for place, _ in read_table(tmp_path / "a.csv")] == ["3", "4"]
@@ -290,7 +303,9 @@ def test_rows_stand_where_they_begin(tmp_path: Path) -> None:
         ("a.xml", b"<rows><row><question>q</question></row></rows>", "a.xml: is a web page or XML, not a table"),
         ("a.xml", b'<?xml version="1.0"?>\n<rows>\n</rows>\n', "a.xml: is a web page or XML, not a table"),
         ("a.csv", b"question,question\nq,r\n", "a.csv: has two columns named 'question'; rename one"),
-        ("a.csv", b'question,answer\n"q,a\n', "a.csv:2: cannot be read from this point on"),
+        ("a.csv", b'question,answer\n"q,a\n', "on: no quotation mark ends a cell that begins with one: if"),
+        ("a.tsv", b'question\tanswer\tid\nq1\t"a\t1\nq2\tb\t2\nq3\tc"\t3\n', "a cell here, which ends in line 4; but"),
+        ("a.csv", b'question,answer,id\nq1,"a,1\nq2,b,2\nq3,c",3\n', "a.csv:2: a quotation mark begins a cell here"),
         ("a.json", b'[{"a": "b', "a.json:1: not valid JSON: Unterminated string starting at column 8"),
         ("a.json", b"[[1, 2]]", "a.json: has rows without column names"),
         ("a.json", b"7", "a.json: must hold a JSON list or object, found int"),
@@ -301,6 +316,18 @@ def test_rows_stand_where_they_begin(tmp_path: Path) -> None:
             b'[{"a": 1},\n]',
             "a.json:2: not valid JSON: Expecting value at column 1: remove the comma before it",
         ),
+        (
+            "a.json",
+            b"[{'a': 1}]",
+            "column 3: JSON has no single quotation marks, as Python prints them; write the file",
+        ),
+        (
+            "a.json",
+            b'{"question": ["q", "r"], "answer": ["a"]}',
+            "a.json: its columns differ in length: 'question' has 2, 'answer' has 1; write each row as an object",
+        ),
+        ("a.csv.bz2", bz2.compress(b"question,answer\nq,a\n"), "a.csv.bz2: is packed; unpack it, or pack it by gzip"),
+        ("a.csv.xz", lzma.compress(b"question,answer\nq,a\n"), "a.csv.xz: is packed; unpack it, or pack it by gzip"),
         ("a.json", b"[ // all\n]", "column 3: JSON has no comments, so remove this one"),
         ("a.tar.gz", gzip.compress(b"a.csv\0" + bytes(99) + b"\nquestion,answer\n"), "a.tar.gz: is neither text nor"),
         ("a.json", b'{"rows": [{"a": 1}], "data": [{"a": 1}]}', "could hold its rows in 'data' or 'rows'"),

@@ -119,6 +119,22 @@ def test_the_ground_truth_of_a_question_may_have_any_name_of_it(tmp_path: Path) 
         read_questions(tmp_path / "q.jsonl")
 
 
+def test_questions_are_read_from_a_table(tmp_path: Path) -> None:
+    """As spreadsheets write it, with the names that `evaluate` knows."""
+    write(tmp_path / "q.jsonl", {"question": "How many?", "truth": 42.0, "slice_tag": 2024})  # as of an Excel file
+    (row,) = read_questions(tmp_path / "q.jsonl")
+    assert (row["truth"], row["slice_tag"]) == ("42", "2024")
+    lines = ["Query ID;Query;Expected answer;gold_chunk_ids", '007;"When?\nAnd where?";Ten.;"[""a"", 3]"', ";Who?;;"]
+    (tmp_path / "q.csv").write_bytes("\r\n".join(lines).encode("utf-8-sig"))
+    assert read_questions(tmp_path / "q.csv") == [
+        {"id": "007", "question": "When?\nAnd where?", "truth": "Ten.", "gold_chunk_ids": ["a", "3"]},
+        {"id": question_id("Who?"), "question": "Who?"},
+    ]
+    (tmp_path / "q.csv").write_text("query,prompt\nWho?,You are\n")
+    with pytest.raises(InputError, match=r"q.csv:2: fields 'query', 'prompt' could each hold the question: name"):
+        read_questions(tmp_path / "q.csv")
+
+
 def test_a_question_that_fails_says_why_and_is_asked_again_alone(rag: ScriptedJudge, run: Any, tmp_path: Path) -> None:
     write(tmp_path / "q.jsonl", *({"id": name, "question": name} for name in [*BROKEN, "fine"]))
     words = ["collect", "q.jsonl", "--out=a.jsonl", f"--url={rag.url}/ask", "--header=X-Token=TOKEN", *READ]
@@ -179,7 +195,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_asked(rag: ScriptedJ
         "wrong": [{"question": "a", "gold_chunk_ids": [["a"]]}],
         "blank": [{"question": " "}],
         "list": [{"id": ["x"], "question": "a"}],
-        "wrong2": [{"question": "a", "slice_tag": 3}],
+        "wrong2": [{"question": "a", "slice_tag": ["b"]}],
     }.items():
         write(tmp_path / f"{name}.jsonl", *rows)
     command = ["--out=a.jsonl", f"--url={rag.url}/ask", *READ]
@@ -201,7 +217,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_asked(rag: ScriptedJ
         (["wrong.jsonl"], "wrong.jsonl:1: field 'gold_chunk_ids': must be a text, found a list"),
         (["blank.jsonl"], "blank.jsonl:1: field 'question' is empty: fill it in, or remove the row"),
         (["list.jsonl"], "list.jsonl:1: field 'id': must be a text, found"),
-        (["wrong2.jsonl"], "wrong2.jsonl:1: field 'slice_tag' must be str or NoneType, found int"),
+        (["wrong2.jsonl"], "wrong2.jsonl:1: field 'slice_tag': must be a text, found a list"),
         (["q.jsonl", "--out=q.jsonl"], "--out q.jsonl is the same file as INPUT"),
         (["q.jsonl", "--contexts=$.docs["], "--contexts '$.docs[' is not a JSONPath"),
         (["q.jsonl", f"--url=http://me:{SECRET}@host/"], "--url: expected http://host:port/path, without user"),
