@@ -44,7 +44,7 @@ SHOWN: FieldTypes = {  # the fields that a report shows
 }  # fmt: skip
 COSTS: FieldTypes = {
     "calls": COUNT, "paid_tokens": Maybe(([COUNT], NONE)), "bounded": Maybe(COUNT), "untold": Maybe(COUNT),
-    "embedded": Maybe(COUNT),
+    "embedded": Maybe(COUNT), "by_judge": Maybe({str: [COUNT]}),
 }  # fmt: skip
 SPENT = "spent before"  # the id of the row that keeps the costs of rows that were retried
 
@@ -201,6 +201,8 @@ def check_costs(row: Row) -> Row:
     check_fields(row, COSTS)
     if row.get("paid_tokens") and len(row["paid_tokens"]) != 2:
         raise InputError("field 'paid_tokens' must hold two numbers, of prompts and of replies")
+    if any(len(tokens) != 2 for tokens in row.get("by_judge", {}).values()):
+        raise InputError("field 'by_judge' must hold two numbers for each judge, of prompts and of replies")
     return row
 
 

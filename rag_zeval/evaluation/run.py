@@ -57,9 +57,12 @@ def plan_run(
     """Return the run that judges the answers of these files, each of a different system.
 
     against: as `CaseSet.sources` takes it. sample: how many cases to draw from each file, within slices. limit: how
-    many of these to judge, the first ones. None means all. Raises InputError for files of the same system, and if no
-    case has what a scorer needs.
+    many of these to judge, the first ones. None means all. Raises InputError for fewer than one of these, for files of
+    the same system, and if no case has what a scorer needs.
     """
+    for name, count in (("limit", limit), ("sample", sample)):
+        if count is not None and count < 1:
+            raise InputError(f"--{name} is {count}, but must be 1 or more")
     systems = Counter(file.system for file in files if file.system is not None)
     for name, count in systems.items():
         if count > 1:  # a mean over both would describe neither
@@ -150,6 +153,12 @@ def score(run: EvaluationRun, out: Path, cache: Path | None, spending: Spending)
         yield ResultRows(writer.done, [id_ for id_ in ids if id_ in writer.done])
 
 
+def stopped(max_cost: float, spending: Spending) -> str:
+    """Return a line that says what a limit in dollars left out."""
+    left = f"{spending.unasked} rows are not judged, or not completely"
+    return f"stopped at --max-cost {max_cost}: {left}. Run again with a larger value to resume"
+
+
 def _retry(
     run: EvaluationRun, metrics: Sequence[Metric], checker: Checker | None, writer: RowWriter, spending: Spending
 ) -> None:
@@ -163,6 +172,12 @@ def _retry(
         spending.add(row)
     account = run.judges.account
     if account is not None:
+        if spending.unpriced:
+            names = " and ".join(spending.unpriced)
+            raise InputError(
+                f"--max-cost counts all rows of {writer.path}, but --prices has no price for {names}, which judged "
+                "some: add it, or choose another --out"
+            )
         account.budget.spent += spending.dollars or 0.0
     again = rows_to_retry(failed, spending, account.budget if account else None)
     if again:

@@ -202,7 +202,8 @@ def cost_lines(summary: Summary, spending: Spending) -> list[tuple[str, str]]:
     if spending.bounded:
         lines.append(("calls that did not report their tokens", str(spending.bounded)))
     if spending.dollars is not None:
-        lines.append(("dollars", f"{exactness}{spending.dollars:.4f}"))
+        lines.append(("dollars", f"{spending.dollars_exactness}{spending.dollars:.4f}"))
+        lines += [(f"tokens of {judge}, which has no price", "not in dollars") for judge in spending.unpriced]
     if spending.unasked:
         lines.append(("rows not judged", str(spending.unasked)))
     return lines

@@ -133,6 +133,33 @@ def test_a_limit_stops_the_run_and_a_larger_one_goes_on(judge_answers: Run, lite
     assert judge_answers(*options, "--max-cost", 100).returncode == 0 and len(literal_judge.requests) == 12
 
 
+def test_each_row_is_priced_by_the_judge_that_was_paid_for_it(
+    run: Run, literal_judge: ScriptedJudge, answers: Path
+) -> None:
+    """Two judges may write one file, a scorer each. A failed row is taken out, and its costs are kept."""
+    literal_judge.replies = "I cannot judge this."
+    dear, cheap = literal_judge.spec("dear"), literal_judge.spec("cheap")
+    prices = {"dear": {"prompt": 1e6, "completion": 0}, "cheap": {"prompt": 1, "completion": 0}}
+    answers.with_name("prices.json").write_text(json.dumps(prices))
+    answers.with_name("cheap.json").write_text(json.dumps({"cheap": prices["cheap"]}))
+    begin = ["evaluate", answers, "--out", "o", "--limit"]
+    run(*begin, 1, "--model", dear)
+    literal_judge.replies = literal_reply
+    run(*begin, 1, "--model", dear)
+    assert len(literal_judge.requests) == 3
+    options = ["--model", cheap, "--scorers", "is_correct", "--prices"]
+    done = run(*begin, 2, *options, "prices.json")
+    assert re.search(rf"dollars +│ {3 * 7}\.0000", done.stdout)  # the server says that each prompt has 7 tokens
+    requests = len(literal_judge.requests)
+    unknown = run(*begin, 2, *options, "cheap.json")
+    assert "dollars" in unknown.stdout and "at least 0.0" in unknown.stdout and "tokens of dear" in unknown.stdout
+    refused = run(*begin, 2, *options, "cheap.json", "--max-cost", 1)
+    assert refused.returncode == 2 and "--prices has no price for dear, which judged some" in refused.stderr
+    stopped = run(*begin, 3, *options, "prices.json", "--max-cost", 1)
+    assert stopped.returncode == 1 and "stopped at --max-cost 1.0: 1 rows" in stopped.stderr
+    assert len(literal_judge.requests) == requests
+
+
 def test_failed_rows_are_kept_where_there_is_no_money_to_try_them_again(
     judge_answers: Run, literal_judge: Any, tmp_path: Path
 ) -> None:
