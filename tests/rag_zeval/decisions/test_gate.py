@@ -345,7 +345,7 @@ def test_foreign_names_stay_text_in_the_files(side: Any, tmp_path: Path) -> None
     checks = decide([found], Limits())
     write_junit(tmp_path / "x.xml", checks)
     [suite] = junit(tmp_path / "x.xml")
-    assert [case.get("name") for case in suite][2] == "slice: <b>&]]> | `x` [y](z) [31m {{ 7 }} @all #1 http://x"
+    assert "slice: <b>&]]> | `x` [y](z) [31m {{ 7 }} @all #1 http://x" in [case.get("name") for case in suite]
     write_summary(tmp_path / "x.md", {"A": HOSTILE, "B": "b"}, checks)
     summary = (tmp_path / "x.md").read_text()
     table = [line for line in summary.splitlines() if line.startswith("|")]
