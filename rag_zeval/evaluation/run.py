@@ -170,6 +170,7 @@ def _retry(
     _update(metrics, writer)
     for row in writer.done.values():
         spending.add(row)
+    spending.earlier_calls, spending.earlier_dollars = spending.calls, spending.dollars or 0.0
     account = run.judges.account
     if account is not None:
         if spending.unpriced:
@@ -178,7 +179,7 @@ def _retry(
                 f"--max-cost counts all rows of {writer.path}, but --prices has no price for {names}, which judged "
                 "some: add it, or choose another --out"
             )
-        account.budget.spent += spending.dollars or 0.0
+        account.budget.spent += spending.earlier_dollars
     again = rows_to_retry(failed, spending, account.budget if account else None)
     if again:
         print(f"retrying {len(again)} failed rows", file=sys.stderr)

@@ -18,6 +18,7 @@ class Spending:
     that each judge was paid for. embedded: tokens of rows that asked only an embedding model, which has no price.
     bounded: calls that did not report their tokens, which are counted with an upper bound. untold: rows whose tokens
     are unknown and not counted. unasked: rows that were not judged, or not completely, because the budget was spent.
+    earlier_calls, earlier_dollars: the part of earlier runs.
     """
 
     prices: Mapping[str, Price] = field(default_factory=dict)
@@ -27,6 +28,8 @@ class Spending:
     bounded: int = 0
     untold: int = 0
     unasked: int = 0
+    earlier_calls: int = 0
+    earlier_dollars: float = 0.0
 
     def add(self, row: Row) -> None:
         """Count a result row, or the SPENT row."""

@@ -149,7 +149,9 @@ def test_each_row_is_priced_by_the_judge_that_was_paid_for_it(
     assert len(literal_judge.requests) == 3
     options = ["--model", cheap, "--scorers", "is_correct", "--prices"]
     done = run(*begin, 2, *options, "prices.json")
-    assert re.search(rf"dollars +│ {3 * 7}\.0000", done.stdout)  # the server says that each prompt has 7 tokens
+    assert re.search(r"calls +│ 5 \(3 in earlier runs\)", done.stdout)
+    dollars = 3 * 7  # the server says that each prompt has 7 tokens
+    assert re.search(rf"dollars +│ {dollars}\.0000 \({dollars}\.0000 in earlier runs\)", done.stdout)
     requests = len(literal_judge.requests)
     unknown = run(*begin, 2, *options, "cheap.json")
     assert "dollars" in unknown.stdout and "at least 0.0" in unknown.stdout and "tokens of dear" in unknown.stdout
