@@ -179,8 +179,6 @@ def evaluate(
     chosen = chosen_scorers(scorers, criteria)
     listed = read_prices(prices) if prices is not None else {}
     price = price_of(model, listed)
-    if prices is not None and model is not None and price is None:
-        print(f"note: {prices} has no price for {model}, so no dollars are shown", file=sys.stderr)
     asking = Asking(Sampling(temperature=temperature, max_tokens=max_tokens), variant, structured)
     calls = {
         "concurrency": concurrency, "timeout": timeout, "connect_timeout": connect_timeout,
@@ -188,6 +186,8 @@ def evaluate(
         "extra_body": read_extra_body(extra_body),
     }  # fmt: skip
     account = open_account(model, price, max_cost)
+    if prices is not None and model is not None and price is None:
+        print(f"note: {prices} has no price for {model}, so no dollars are shown", file=sys.stderr)
     judges = Judges(model, asking, trials, embeddings, claim_checker, bert_score, calls, account, embeddings_key_env)
     check_scorers(chosen, judges, asking=not dry_run)
 

@@ -145,7 +145,8 @@ def test_each_row_is_priced_by_the_judge_that_was_paid_for_it(
     begin = ["evaluate", answers, "--out", "o", "--limit"]
     run(*begin, 1, "--model", dear)
     literal_judge.replies = literal_reply
-    run(*begin, 1, "--model", dear)
+    unlisted = run(*begin, 1, "--model", dear, "--prices", "cheap.json")
+    assert f"note: cheap.json has no price for {dear}" in unlisted.stderr and "dollars" not in unlisted.stdout
     assert len(literal_judge.requests) == 3
     options = ["--model", cheap, "--scorers", "is_correct", "--prices"]
     done = run(*begin, 2, *options, "prices.json")
