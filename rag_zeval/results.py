@@ -2,7 +2,7 @@
 
 import json
 import statistics
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -133,13 +133,17 @@ def judge_of(row: Row) -> str:
 
 @dataclass(frozen=True)
 class ResultRows:
-    """The rows with these ids, in this order. Each iteration reads them from the file, one at a time."""
+    """The rows with these ids, in this order. Each iteration reads them from the file, one at a time.
+
+    left: makes the rows that the file lacks, because a limit in dollars was reached.
+    """
 
     stored: Mapping[str, Row]
     ids: Sequence[str]
+    left: Mapping[str, Callable[[], Row]] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Row]:
-        return (self.stored[id_] for id_ in self.ids)
+        return (self.left[id_]() if id_ in self.left else self.stored[id_] for id_ in self.ids)
 
 
 @dataclass(frozen=True)

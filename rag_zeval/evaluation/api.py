@@ -128,8 +128,8 @@ def evaluate(
 
     Returns:
         A list with one `Judged` for each answer and metric. It goes metric by metric, each in the order of the cases.
-            Rows that `max_cost` left out are missing. Its `summary` has the means, its `spending` the tokens, and the
-            dollars if there are `prices`.
+            Answers that `max_cost` left out have no score. Its `summary` has the means, its `spending` the tokens, and
+            the dollars if there are `prices`.
 
     Raises:
         InputError: If a source, scorer, criteria file or model cannot be used; before any call.

@@ -2,9 +2,10 @@
 
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from rag_zeval.cases.case import NO_SLICE, Case, CaseSet
@@ -117,8 +118,9 @@ def reply_cache(out: Path, scorers: Sequence[Named]) -> Path | None:
 def score(run: EvaluationRun, out: Path, cache: Path | None, spending: Spending) -> Iterator[ResultRows]:
     """Score the rows that the result file `out` lacks, and yield all rows of this run.
 
-    They are ordered metric by metric, each in the order of the cases. The file is locked until the `with` ends. cache:
-    the SQLite file of replies, if they are cached.
+    They are ordered metric by metric, each in the order of the cases. Rows that are not judged, because the budget is
+    spent, are among them, without a score; the file lacks them. The file is locked until the `with` ends. cache: the
+    SQLite file of replies, if they are cached.
     Rows whose case has another slice or the like are updated (see `case_fields`).
     Rows without a score are retried; a cached reply that could not be read is deleted first. Once the judge's budget is
     spent, the run skips what costs money; `spending` counts those rows.
@@ -134,23 +136,35 @@ def score(run: EvaluationRun, out: Path, cache: Path | None, spending: Spending)
                 for line in metric.parts.lines(metric.label, len(metric.examples)):
                     print(line, file=sys.stderr)
         _retry(run, metrics, checker, writer, spending)
+        left: dict[str, Callable[[], Row]] = {}
+
+        def scored(metric: Metric) -> list[str]:
+            unscored, unjudged = score_rows(metric, writer, progress, spending)
+            left.update({metric.row_id(one.id): partial(_shown, metric, one) for one in unjudged})
+            return unscored
+
         with Progress() as progress:
             for metric in metrics:
-                unscored = score_rows(metric, writer, progress, spending)
+                unscored = scored(metric)
                 if again := _to_ask_again(metric, unscored, writer, spending):
                     print(f"retrying {len(again)} failed rows", file=sys.stderr)
                     _forget_replies(metric, [metric.examples[id_] for id_ in again])
                     take_out(writer, list(map(metric.row_id, again)))
-                    score_rows(metric, writer, progress, spending)
+                    scored(metric)
             if checker is not None and not spending.unasked:
                 checked = list(_of_claims(run, metrics, checker, writer.done))
                 for metric in checked:
                     _update([metric], writer)
                     take_out(writer, _checked_again(metric, writer.done))
-                    score_rows(metric, writer, progress, spending)
+                    scored(metric)
                 metrics += checked
         ids = (metric.row_id(key) for metric in metrics for key in metric.examples)
-        yield ResultRows(writer.done, [id_ for id_ in ids if id_ in writer.done])
+        yield ResultRows(writer.done, [id_ for id_ in ids if id_ in writer.done or id_ in left], left)
+
+
+def _shown(metric: Metric, scored: Scored) -> Row:
+    """Return a row as a file would hold it."""
+    return parse_row(json_line(metric.row(scored)))
 
 
 def stopped(max_cost: float, spending: Spending) -> str:

@@ -259,7 +259,8 @@ def test_fewer_cases_and_a_limit_in_dollars(
     with pytest.raises(InputError, match="--max-cost needs the price"):
         evaluate(rows(9), model=literal_judge.spec(), max_cost=1)
     part = evaluate(rows(9), **keywords, max_cost=0.02)
-    assert (len(part), part.spending.unasked, part.spending.dollars) == (3, 6, pytest.approx(0.021))
+    assert (len(part), part.spending.unasked, part.spending.dollars) == (9, 6, pytest.approx(0.021))
+    assert [one.score for one in part] == [0.5] * 3 + [None] * 6 and "the budget is spent" in part[-1].status
     assert "6 rows are not judged, or not completely" in repr(part)
     assert "stopped at --max-cost 0.02: 6 rows are not judged" in capsys.readouterr().err
     whole = asyncio.run(aevaluate(rows(9), **keywords, max_cost=1))

@@ -121,11 +121,15 @@ def test_a_dry_run_asks_nothing_and_tells_the_calls_that_a_run_then_makes(
 def test_a_limit_stops_the_run_and_a_larger_one_goes_on(judge_answers: Run, literal_judge: Any, tmp_path: Path) -> None:
     """What servers may do to a limit is in tests/hostile/money.py."""
     options = ["--scorers", "rag_zeval,bleu", "--prices", "prices.json", "--out", "o"]
-    stopped = judge_answers(*options, "--max-cost", 0.1)
+    stopped = judge_answers(*options, "--max-cost", 0.1, "--csv", "scores.csv", "--html", "page.html")
     asked = len(literal_judge.requests)
     assert stopped.returncode == 1 and 0 < asked < 12
     assert f"stopped at --max-cost 0.1: {12 - asked} rows are not judged" in stopped.stderr
     assert re.search(rf"rows not judged +│ {12 - asked} ", stopped.stdout)
+    assert f"{asked} of 12 ({asked / 12:.1%})" in stopped.stdout  # and so in what this run writes, but for its rows
+    assert all(
+        (tmp_path / name).read_text().count("the budget is spent") >= 12 - asked for name in ("scores.csv", "page.html")
+    )
     kept = (tmp_path / "o").read_text()
     assert len(kept.splitlines()) == asked + 12  # what costs nothing is done
     again = judge_answers(*options, "--max-cost", 0.1)
