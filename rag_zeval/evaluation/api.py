@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rag_zeval.cases.reading import read_cases
 from rag_zeval.errors import needed
 from rag_zeval.evaluation.metrics import Judges, check_scorers, chosen_scorers, need_texts
-from rag_zeval.evaluation.run import judged_by, plan_run, reply_cache, score, stopped
+from rag_zeval.evaluation.run import judged_by, plan_run, reply_cache, score, stopped, unjudged
 from rag_zeval.models.as_finished import awaitable
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.open import open_backend
@@ -47,7 +47,7 @@ class Results(list[Judged]):
             mean, interval, scored = column_cells(column)
             lines.append(f"{column.metric}, {column.system}: mean {mean}, 95% interval {interval}, {scored} scored")
         if self.spending.unasked:
-            lines.append(f"{self.spending.unasked} rows are not judged, or not completely: max_cost was reached")
+            lines.append(f"{unjudged(self.spending)}: max_cost was reached")
         return "\n".join(map(one_line, lines))
 
     def to_pandas(self) -> pandas.DataFrame:

@@ -28,7 +28,7 @@ from rag_zeval.scoring.opening import shares_questions
 from rag_zeval.scoring.row_loop import rows_to_retry, score_rows, take_out
 from rag_zeval.scoring.spending import Spending
 from rag_zeval.statistics.allocation import allocate
-from rag_zeval.text import content_hash, one_line
+from rag_zeval.text import content_hash, counted, one_line
 
 RETRIED_SHARE = 0.2  # if at most this share of a metric's cases has no score, the run judges them again
 
@@ -168,9 +168,14 @@ def _shown(metric: Metric, scored: Scored) -> Row:
 
 
 def stopped(max_cost: float, spending: Spending) -> str:
-    """Return a line that says what a limit in dollars left out."""
-    left = f"{spending.unasked} rows are not judged, or not completely"
-    return f"stopped at --max-cost {max_cost}: {left}. Run again with a larger value to resume"
+    """Return a line that says what a limit in dollars left out, and how to resume."""
+    return f"stopped at --max-cost {max_cost}: {unjudged(spending)}. Run again with a larger value to resume"
+
+
+def unjudged(spending: Spending) -> str:
+    """Return in words how many rows a limit in dollars left out."""
+    rows = counted(spending.unasked, "row")
+    return f"{rows} {'is' if spending.unasked == 1 else 'are'} not judged, or not completely"
 
 
 def _retry(

@@ -163,7 +163,7 @@ def test_each_row_is_priced_by_the_judge_that_was_paid_for_it(
     refused = run(*begin, 2, *options, "cheap.json", "--max-cost", 1)
     assert refused.returncode == 2 and "--prices has no price for dear, which judged some" in refused.stderr
     stopped = run(*begin, 3, *options, "prices.json", "--max-cost", 1)
-    assert stopped.returncode == 1 and "stopped at --max-cost 1.0: 1 rows" in stopped.stderr
+    assert stopped.returncode == 1 and "stopped at --max-cost 1.0: 1 row is not judged" in stopped.stderr
     assert len(literal_judge.requests) == requests
 
 
