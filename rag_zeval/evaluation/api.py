@@ -157,7 +157,7 @@ def evaluate(
         with score(run, path, kept, spending) as rows:
             results = Results(over_trials(rows), summarize(rows), spending)
     if max_cost is not None and spending.unasked:
-        print(stopped(max_cost, spending), file=sys.stderr)
+        print(stopped(max_cost, spending, kept=bool(out or cache)), file=sys.stderr)
     return results
 
 

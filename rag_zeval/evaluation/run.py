@@ -167,9 +167,10 @@ def _shown(metric: Metric, scored: Scored) -> Row:
     return parse_row(json_line(metric.row(scored)))
 
 
-def stopped(max_cost: float, spending: Spending) -> str:
-    """Return a line that says what a limit in dollars left out, and how to resume."""
-    return f"stopped at --max-cost {max_cost}: {unjudged(spending)}. Run again with a larger value to resume"
+def stopped(max_cost: float, spending: Spending, kept: bool = True) -> str:
+    """Return a line that says what a limit in dollars left out, and how to go on. kept: whether a file has the rows."""
+    again = "Run again with a larger value to resume" if kept else "Without `out`, the next call pays for all again"
+    return f"stopped at --max-cost {max_cost}: {unjudged(spending)}. {again}"
 
 
 def unjudged(spending: Spending) -> str:

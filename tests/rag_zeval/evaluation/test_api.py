@@ -263,5 +263,8 @@ def test_fewer_cases_and_a_limit_in_dollars(
     assert [one.score for one in part] == [0.5] * 3 + [None] * 6 and "the budget is spent" in part[-1].status
     assert "6 rows are not judged, or not completely" in repr(part)
     assert "stopped at --max-cost 0.02: 6 rows are not judged" in capsys.readouterr().err
+    evaluate(rows(9), **{**keywords, "out": None}, max_cost=0.001)
+    assert "Without `out`, the next call pays for all again" in capsys.readouterr().err
+    literal_judge.requests.clear()
     whole = asyncio.run(aevaluate(rows(9), **keywords, max_cost=1))
-    assert (len(whole), whole.spending.unasked, len(literal_judge.requests)) == (9, 0, 9)
+    assert (len(whole), whole.spending.unasked, len(literal_judge.requests)) == (9, 0, 6)
