@@ -33,7 +33,7 @@ from rag_zeval.scoring.in_pieces import InPieces
 from rag_zeval.scoring.in_windows import InWindows
 from rag_zeval.scoring.prices import price_of, read_prices
 from rag_zeval.scoring.row_loop import Work, rows_to_retry, score_rows, take_out
-from rag_zeval.scoring.spending import Spending
+from rag_zeval.scoring.spending import UNNAMED, Spending
 from rag_zeval.scoring.statuses import status_kinds
 from rag_zeval.stages.config import check_settings, stored
 
@@ -145,7 +145,8 @@ def score(
 
     Raises BudgetSpent if rows are left because the budget is spent. Those that something was paid for are written.
     """
-    spending, examples = Spending(price), {example.id: example for example in job.benchmark.examples}
+    spending = Spending({} if price is None else {UNNAMED: price})
+    examples = {example.id: example for example in job.benchmark.examples}
     with RowWriter(path) as writer:
         read_scored(path, job.benchmark)  # raises InputError if rows of earlier runs do not fit
         for row in writer.done.values():

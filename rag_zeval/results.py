@@ -2,7 +2,7 @@
 
 import json
 import statistics
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ SHOWN: FieldTypes = {  # the fields that a report shows
 }  # fmt: skip
 COSTS: FieldTypes = {
     "calls": COUNT, "paid_tokens": Maybe(([COUNT], NONE)), "bounded": Maybe(COUNT), "untold": Maybe(COUNT),
-    "embedded": Maybe(COUNT),
+    "embedded": Maybe(COUNT), "by_judge": Maybe({str: [COUNT]}),
 }  # fmt: skip
 SPENT = "spent before"  # the id of the row that keeps the costs of rows that were retried
 
@@ -133,13 +133,17 @@ def judge_of(row: Row) -> str:
 
 @dataclass(frozen=True)
 class ResultRows:
-    """The rows with these ids, in this order. Each iteration reads them from the file, one at a time."""
+    """The rows with these ids, in this order. Each iteration reads them from the file, one at a time.
+
+    left: makes the rows that the file lacks, because a limit in dollars was reached.
+    """
 
     stored: Mapping[str, Row]
     ids: Sequence[str]
+    left: Mapping[str, Callable[[], Row]] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Row]:
-        return (self.stored[id_] for id_ in self.ids)
+        return (self.left[id_]() if id_ in self.left else self.stored[id_] for id_ in self.ids)
 
 
 @dataclass(frozen=True)
@@ -201,6 +205,8 @@ def check_costs(row: Row) -> Row:
     check_fields(row, COSTS)
     if row.get("paid_tokens") and len(row["paid_tokens"]) != 2:
         raise InputError("field 'paid_tokens' must hold two numbers, of prompts and of replies")
+    if any(len(tokens) != 2 for tokens in row.get("by_judge", {}).values()):
+        raise InputError("field 'by_judge' must hold two numbers for each judge, of prompts and of replies")
     return row
 
 

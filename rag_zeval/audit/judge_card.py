@@ -44,7 +44,7 @@ def write_judge_card(
     labelled = read_labelled(sheet, results, threshold)
     rows = [row for row in ResultFile(results, {**SHOWN, **COSTS}) if row["metric"] == labelled.plan.metric]
     models = {row.get("model") for row in rows}
-    spending = Spending((prices or {}).get(str(models.pop())) if len(models) == 1 else None)
+    spending = Spending({name: price for name, price in (prices or {}).items() if name in models})
     for row in rows:
         spending.add(row)
     summary = summarize(rows)

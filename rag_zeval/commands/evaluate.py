@@ -166,16 +166,17 @@ def evaluate(
     from rag_zeval.cases.reading import read_cases
     from rag_zeval.evaluation.metrics import Judges, check_scorers, chosen_scorers, metric_name, need_texts, places
     from rag_zeval.evaluation.output import print_dry_run, print_summary, write_scores
-    from rag_zeval.evaluation.run import judged_by, plan_run, reply_cache, score
+    from rag_zeval.evaluation.run import judged_by, plan_run, reply_cache, score, stopped
     from rag_zeval.report.html import write_report
     from rag_zeval.scorers.registry import criteria_path
     from rag_zeval.scoring.opening import Asking
-    from rag_zeval.scoring.prices import open_account, price_of, read_prices
+    from rag_zeval.scoring.prices import open_account, price_of, prices_of_rows, read_prices
     from rag_zeval.scoring.spending import Spending
     from rag_zeval.scoring.summary import summarize
 
     chosen = chosen_scorers(scorers, criteria)
-    price = price_of(model, read_prices(prices)) if prices is not None else None
+    listed = read_prices(prices) if prices is not None else {}
+    price = price_of(model, listed)
     asking = Asking(Sampling(temperature=temperature, max_tokens=max_tokens), variant, structured)
     calls = {
         "concurrency": concurrency, "timeout": timeout, "connect_timeout": connect_timeout,
@@ -183,6 +184,8 @@ def evaluate(
         "extra_body": read_extra_body(extra_body),
     }  # fmt: skip
     account = open_account(model, price, max_cost)
+    if prices is not None and model is not None and price is None:
+        print(f"note: {prices} has no price for {model}, so no dollars are shown", file=sys.stderr)
     judges = Judges(model, asking, trials, embeddings, claim_checker, bert_score, calls, account, embeddings_key_env)
     check_scorers(chosen, judges, asking=not dry_run)
 
@@ -203,7 +206,7 @@ def evaluate(
         print_dry_run(run, price)
         return
 
-    spending = Spending(price)
+    spending = Spending(prices_of_rows(model, listed))
     with score(run, out, cache, spending) as rows:
         summary = summarize(rows)
         print_summary(summary, spending, thresholds)
@@ -214,9 +217,8 @@ def evaluate(
         if html is not None:
             write_report(html, rows)
             print(f"report: {html}")
-    if spending.unasked:
-        left = f"{spending.unasked} rows are not judged, or not completely"
-        print(f"stopped at --max-cost {max_cost}: {left}. Run again with a larger value to resume", file=sys.stderr)
+    if max_cost is not None and spending.unasked:
+        print(stopped(max_cost, spending), file=sys.stderr)
         raise typer.Exit(1)
     if not summary.scored:
         print(f"error: no answer could be scored; see the reasons above and in {out}", file=sys.stderr)

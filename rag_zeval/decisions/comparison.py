@@ -85,8 +85,8 @@ class Comparison:
     bounds: smallest and largest possible change over all cases of either file, if each missing score could be any
     number from 0 to 1 (Manski 1990, Nonparametric bounds on treatment effects, American Economic Review 80, 319-323).
     None if no score is missing, if a score is outside [0, 1], or for a metric whose values can be (AMOUNTS, `umbrela`).
-    slices: empty if all cases belong to one. slice_coverage: how many cases of each slice B has a score for. worse,
-    better: the cases whose scores changed, largest change first.
+    slices: the one that got worse most first; empty if all cases belong to one. slice_coverage: how many cases of each
+    slice B has a score for. worse, better: the cases whose scores changed, largest change first.
     corrected: all cases and the slices again, by the scores that people would have given. Empty without human labels
     (`rag_zeval.audit.corrected_comparison`). unlabelled: lines on what no label stands for. edited: cases that are left
     out because their texts differ between A and B (see `Side`). without_truth: number of questions that are no cases of
@@ -143,13 +143,15 @@ def compare_sides(first: Side, second: Side, metric: str, draws: int = DRAWS, se
             p_apart = standing_out_p(worse[paired & within], worse[paired & ~within], sizes[1], seed)
             found = replace(found, p_apart=p_apart)
         differences.append(found)
+    better = -1 if low else 1
+    differences.sort(key=lambda one: (one.change is None, better * one.change.value if one.change else 0.0))
     adjusted = holm([difference.p for difference in differences])
     changed = [
         Changed(ours[case], theirs[case], float(b - a))
         for case, (a, b), both in zip(cases, scores, paired, strict=True)
         if both and a != b
     ]
-    changed.sort(key=lambda one: -abs(one.change))  # stable: ties keep the file's order
+    changed.sort(key=lambda one: -abs(one.change))  # stable: ties keep the order of the ids
     return Comparison(
         metric=metric,
         lower_is_better=low,
@@ -183,8 +185,12 @@ def with_truth(judged: Sequence[Mapping[str, Judged]]) -> tuple[list[Mapping[str
 
 
 def _scores(judged: Sequence[Mapping[str, Judged]]) -> tuple[list[str], Floats]:
-    """Return the cases that any side has, and their scores (cases, sides). A missing score is NaN."""
-    cases = list(dict.fromkeys(case for of_side in judged for case in of_side))
+    """Return the cases that any side has, and their scores (cases, sides). A missing score is NaN.
+
+    The cases are in the order of their ids, where 10 comes after 9. A file has them in the order in which the judge
+    replied, and the draws of intervals and tests depend on the order.
+    """
+    cases = sorted({case for of_side in judged for case in of_side}, key=lambda case: (len(case), case))
     rows = [[of_side[case].score if case in of_side else None for of_side in judged] for case in cases]
     scores = np.array(rows, dtype=float).reshape(len(cases), len(judged))  # None becomes NaN
     return cases, scores.round(DECIMALS)

@@ -20,7 +20,7 @@ from rag_zeval.decisions.wording import edits
 from rag_zeval.errors import InputError
 from rag_zeval.judge.example import Example
 from rag_zeval.results import Judged, read_judged
-from rag_zeval.scorers.overlap import RougeL
+from rag_zeval.scorers.overlap import RougeL, plain_words
 from rag_zeval.statistics.bootstrap import (
     DRAWS,
     Correlation,
@@ -32,7 +32,6 @@ from rag_zeval.statistics.bootstrap import (
     score_interval,
 )
 from rag_zeval.statistics.weighted_correlations import Floats
-from rag_zeval.text import is_blank
 
 ANSWERS, ALL_FILES = "answers (ROUGE-L)", "all files"
 MOST = 1_000  # most questions whose ranks are compared: the time grows with the square of their number
@@ -174,8 +173,8 @@ def _repetition(case: str, by_case: Mapping[str, Judged]) -> tuple[str, int]:
 
 
 def _similarities(rouge: RougeL, runs: Iterable[Judged]) -> Mapping[Run, float]:
-    """Return the ROUGE-L of each two answers to a question. Missing answers are left out."""
-    pairs = itertools.combinations(enumerate(one for one in runs if not is_blank(one.answer)), 2)
+    """Return the ROUGE-L of each two answers to a question. Answers without a word are left out."""
+    pairs = itertools.combinations(enumerate(one for one in runs if plain_words(one.answer)), 2)
     return {
         (i, j): rouge.value(Example(one.case, one.question, one.answer, (other.answer,)), other.answer)
         for (i, one), (j, other) in pairs

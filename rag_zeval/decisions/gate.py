@@ -19,7 +19,7 @@ A bar sets a limit for a value of B alone. The check has *failed* if B does not 
 interval goes beyond the bar, or if a single case gives no interval.
 
 Edited cases give a warning of their own. So do a judge with another model or prompt, a baseline with too few scores,
-and items that no label stands for.
+so few cases that no drop can fail, and items that no label stands for.
 
 A gate can also write its checks as JUnit XML for a build server, and as Markdown for a pull request.
 """
@@ -54,6 +54,7 @@ from rag_zeval.statistics.discriminative_power import holm
 from rag_zeval.text import counted, decimals_beside, in_markdown, one_line
 
 POWER = 0.8  # chance that the number of cases that an unclear check names shows the drop
+FEWEST = math.ceil(1 - math.log2(ALPHA))  # cases: with fewer, the smallest possible p, 2 / 2ⁿ, is above ALPHA
 ROUNDING = 1e-9  # means closer than this are the same
 COVERAGE, LABELS = "coverage", "labels"
 SUITE = "rag-zeval gate"
@@ -193,6 +194,9 @@ def decide(comparisons: Sequence[Comparison], limits: Limits) -> list[GateCheck]
         checks += [GateCheck(one.metric, LABELS, "warning", said) for said in one.unlabelled]
         if said := other_judge(one):
             checks.append(GateCheck(one.metric, "judge", "warning", said))
+        if one.overall.n and one.overall.n < FEWEST and not one.corrected:
+            said = f"{counted(one.overall.n, 'case')} with a score on both sides: fewer than {FEWEST} never show a drop"
+            checks.append(GateCheck(one.metric, "number of cases", "warning", said))
         for at, difference in enumerate(_tested(one)):  # the first is of all cases; a slice may have the same name
             checks.append(_drop(one, difference, at == 0, limits, next(adjusted), next(evidence), tests))
     return checks

@@ -4,7 +4,7 @@ Text from files is printed on one line, without markup and without characters th
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
+from itertools import islice, takewhile
 
 from rag_zeval.decisions.comparison import Changed, Comparison, Coverage, Difference, Pairwise
 from rag_zeval.decisions.sides import Side
@@ -64,10 +64,32 @@ def _other_judge(names: Iterable[str], judges: Sequence[str | None]) -> str | No
     judged: dict[str | None, list[str]] = {}
     for name, judge in zip(names, judges, strict=True):
         judged.setdefault(judge, []).append(name)
-    (first, by), *others = [(" and ".join(of), one_line(judge) if judge else "?") for judge, of in judged.items()]
+    said = _where_apart([one_line(judge) for judge in judged if judge])
+    (first, by), *others = [(" and ".join(of), said.pop(0) if judge else "?") for judge, of in judged.items()]
     verb = "was" if judges.count(judges[0]) == 1 else "were"
     told = ", ".join([f"{first} {verb} judged by {by}", *(f"{of} by {judge}" for of, judge in others)])
     return f"{told}, so the change could come from the judge"
+
+
+def _where_apart(judges: Sequence[str]) -> list[str]:
+    """Return each judge without the words that all have at the beginning and at the end, but with one before the rest.
+
+    >>> _where_apart(["http://host/v1 old prompt paper 5f68 reader 2", "http://host/v1 new prompt paper 5f68 reader 2"])
+    ['http://host/v1 old …', 'http://host/v1 new …']
+    """
+    if len(judges) < 2:
+        return [*judges]
+    words = [judge.split() for judge in judges]
+    start = max(0, _shared(words) - 1)
+    rest = [one[start:] for one in words]
+    end = min(_shared([one[::-1] for one in rest]), min(map(len, rest)) - 1)
+    before, after = "… " * (start > 0), " …" * (end > 0)
+    return [f"{before}{' '.join(one[: len(one) - end]).rstrip(',')}{after}" for one in rest]
+
+
+def _shared(texts: Sequence[Sequence[str]]) -> int:
+    """Return the number of words that all texts have at the beginning."""
+    return sum(1 for _ in takewhile(lambda words: len(set(words)) == 1, zip(*texts, strict=False)))
 
 
 def edits(edited: Mapping[str, Sequence[str]], between: str = "A and B") -> str | None:

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 from rag_zeval.cases.reading import read_cases
 from rag_zeval.errors import needed
 from rag_zeval.evaluation.metrics import Judges, check_scorers, chosen_scorers, need_texts
-from rag_zeval.evaluation.run import judged_by, plan_run, reply_cache, score
+from rag_zeval.evaluation.run import judged_by, plan_run, reply_cache, score, stopped, unjudged
 from rag_zeval.models.as_finished import awaitable
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.open import open_backend
 from rag_zeval.results import Judged, over_trials
 from rag_zeval.scoring.opening import Asking
+from rag_zeval.scoring.prices import open_account, price_of, prices_of_rows, read_prices
 from rag_zeval.scoring.spending import Spending
 from rag_zeval.scoring.summary import Summary, column_cells, summarize
 from rag_zeval.text import one_line
@@ -31,20 +32,22 @@ NUMBERS = ("score", "latency_s", "cost_usd")  # fields of `Judged`
 
 
 class Results(list[Judged]):
-    """Every answer scored by every metric, and the summary of the run.
+    """Every answer scored by every metric, the summary of the run, and what it has cost (`spending`).
 
     The list goes metric by metric, each in the order of the cases. A notebook shows the means, not the list.
     """
 
-    def __init__(self, judged: Iterable[Judged], summary: Summary):
+    def __init__(self, judged: Iterable[Judged], summary: Summary, spending: Spending):
         super().__init__(judged)
-        self.summary = summary
+        self.summary, self.spending = summary, spending
 
     def __repr__(self) -> str:
         lines = [f"{len(self)} results, one for each answer and metric:"]
         for column in self.summary.columns:
             mean, interval, scored = column_cells(column)
             lines.append(f"{column.metric}, {column.system}: mean {mean}, 95% interval {interval}, {scored} scored")
+        if self.spending.unasked:
+            lines.append(f"{unjudged(self.spending)}: max_cost was reached")
         return "\n".join(map(one_line, lines))
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -65,6 +68,10 @@ def evaluate(
     names: Mapping[str, str | int] | None = None,
     out: str | Path | None = None,
     cache: str | Path | None = None,
+    limit: int | None = None,
+    sample: int | None = None,
+    prices: str | Path | None = None,
+    max_cost: float | None = None,
     trials: int = 1,
     variant: str | None = None,
     sampling: Sampling | None = None,
@@ -99,6 +106,13 @@ def evaluate(
         out: A JSONL file for the result rows. After an interruption, the same call then resumes.
         cache: An SQLite file for the judge's replies, so that you pay for none twice. Default: a file beside `out` if
             several scorers ask the same; otherwise none.
+        limit: Judge only the first cases, this many. Default: all.
+        sample: Judge only this many cases: from each slice its share, and always the same ones. Default: all.
+        prices: A JSON file with prices in dollars per million tokens:
+            `{"gpt-4o-mini": {"prompt": 0.15, "completion": 0.6}}`.
+        max_cost: Stop asking the judge after this many dollars; this needs `prices`. A line on stderr says how many
+            rows are then not judged, and so does `spending.unasked` of the result. With `out`, the same call with a
+            larger value resumes. Default: no limit.
         trials: How often each case is judged.
         variant: The prompt of the `rag_zeval` scorer. Default: the one that the model was trained with, or the paper's.
         sampling: Temperature, top-p, the longest reply and the seed.
@@ -114,7 +128,8 @@ def evaluate(
 
     Returns:
         A list with one `Judged` for each answer and metric. It goes metric by metric, each in the order of the cases.
-            Its `summary` has the means.
+            Answers that `max_cost` left out have no score. Its `summary` has the means, its `spending` the tokens, and
+            the dollars if there are `prices`.
 
     Raises:
         InputError: If a source, scorer, criteria file or model cannot be used; before any call.
@@ -128,16 +143,22 @@ def evaluate(
     judge, embedder, checker, encoder = (
         None if spec is None else str(spec) for spec in (model, embeddings, claim_checker, bert_score)
     )
-    judges = Judges(judge, asking, trials, embedder, checker, encoder, calls, embeddings_key_env=embeddings_key_env)
+    listed = read_prices(prices) if prices is not None else {}
+    account = open_account(judge, price_of(judge, listed), max_cost)
+    judges = Judges(judge, asking, trials, embedder, checker, encoder, calls, account, embeddings_key_env)
     check_scorers(chosen, judges)
     read = read_cases(source, names, encoding=encoding, skip_bad_rows=skip_bad_rows, judged=need_texts(chosen))
-    run = plan_run([read], chosen, against, judges)
+    run = plan_run([read], chosen, against, judges, limit, sample)
+    spending = Spending(prices_of_rows(judge, listed))
     print(read, *judged_by(run), sep="\n", file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "results.jsonl" if out is None else Path(out)
         kept = reply_cache(path, chosen) if cache is None else Path(cache)
-        with score(run, path, kept, Spending()) as rows:
-            return Results(over_trials(rows), summarize(rows))
+        with score(run, path, kept, spending) as rows:
+            results = Results(over_trials(rows), summarize(rows), spending)
+    if max_cost is not None and spending.unasked:
+        print(stopped(max_cost, spending, kept=bool(out or cache)), file=sys.stderr)
+    return results
 
 
 aevaluate = awaitable(

@@ -2,9 +2,10 @@
 
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from rag_zeval.cases.case import NO_SLICE, Case, CaseSet
@@ -27,7 +28,7 @@ from rag_zeval.scoring.opening import shares_questions
 from rag_zeval.scoring.row_loop import rows_to_retry, score_rows, take_out
 from rag_zeval.scoring.spending import Spending
 from rag_zeval.statistics.allocation import allocate
-from rag_zeval.text import content_hash, one_line
+from rag_zeval.text import content_hash, counted, one_line
 
 RETRIED_SHARE = 0.2  # if at most this share of a metric's cases has no score, the run judges them again
 
@@ -57,9 +58,12 @@ def plan_run(
     """Return the run that judges the answers of these files, each of a different system.
 
     against: as `CaseSet.sources` takes it. sample: how many cases to draw from each file, within slices. limit: how
-    many of these to judge, the first ones. None means all. Raises InputError for files of the same system, and if no
-    case has what a scorer needs.
+    many of these to judge, the first ones. None means all. Raises InputError for fewer than one of these, for files of
+    the same system, and if no case has what a scorer needs.
     """
+    for name, count in (("limit", limit), ("sample", sample)):
+        if count is not None and count < 1:
+            raise InputError(f"--{name} is {count}, but must be 1 or more")
     systems = Counter(file.system for file in files if file.system is not None)
     for name, count in systems.items():
         if count > 1:  # a mean over both would describe neither
@@ -114,8 +118,9 @@ def reply_cache(out: Path, scorers: Sequence[Named]) -> Path | None:
 def score(run: EvaluationRun, out: Path, cache: Path | None, spending: Spending) -> Iterator[ResultRows]:
     """Score the rows that the result file `out` lacks, and yield all rows of this run.
 
-    They are ordered metric by metric, each in the order of the cases. The file is locked until the `with` ends. cache:
-    the SQLite file of replies, if they are cached.
+    They are ordered metric by metric, each in the order of the cases. Rows that are not judged, because the budget is
+    spent, are among them, without a score; the file lacks them. The file is locked until the `with` ends. cache: the
+    SQLite file of replies, if they are cached.
     Rows whose case has another slice or the like are updated (see `case_fields`).
     Rows without a score are retried; a cached reply that could not be read is deleted first. Once the judge's budget is
     spent, the run skips what costs money; `spending` counts those rows.
@@ -131,23 +136,47 @@ def score(run: EvaluationRun, out: Path, cache: Path | None, spending: Spending)
                 for line in metric.parts.lines(metric.label, len(metric.examples)):
                     print(line, file=sys.stderr)
         _retry(run, metrics, checker, writer, spending)
+        left: dict[str, Callable[[], Row]] = {}
+
+        def scored(metric: Metric) -> list[str]:
+            unscored, unjudged = score_rows(metric, writer, progress, spending)
+            left.update({metric.row_id(one.id): partial(_shown, metric, one) for one in unjudged})
+            return unscored
+
         with Progress() as progress:
             for metric in metrics:
-                unscored = score_rows(metric, writer, progress, spending)
+                unscored = scored(metric)
                 if again := _to_ask_again(metric, unscored, writer, spending):
                     print(f"retrying {len(again)} failed rows", file=sys.stderr)
                     _forget_replies(metric, [metric.examples[id_] for id_ in again])
                     take_out(writer, list(map(metric.row_id, again)))
-                    score_rows(metric, writer, progress, spending)
+                    scored(metric)
             if checker is not None and not spending.unasked:
                 checked = list(_of_claims(run, metrics, checker, writer.done))
                 for metric in checked:
                     _update([metric], writer)
                     take_out(writer, _checked_again(metric, writer.done))
-                    score_rows(metric, writer, progress, spending)
+                    scored(metric)
                 metrics += checked
         ids = (metric.row_id(key) for metric in metrics for key in metric.examples)
-        yield ResultRows(writer.done, [id_ for id_ in ids if id_ in writer.done])
+        yield ResultRows(writer.done, [id_ for id_ in ids if id_ in writer.done or id_ in left], left)
+
+
+def _shown(metric: Metric, scored: Scored) -> Row:
+    """Return a row as a file would hold it."""
+    return parse_row(json_line(metric.row(scored)))
+
+
+def stopped(max_cost: float, spending: Spending, kept: bool = True) -> str:
+    """Return a line that says what a limit in dollars left out, and how to go on. kept: whether a file has the rows."""
+    again = "Run again with a larger value to resume" if kept else "Without `out`, the next call pays for all again"
+    return f"stopped at --max-cost {max_cost}: {unjudged(spending)}. {again}"
+
+
+def unjudged(spending: Spending) -> str:
+    """Return in words how many rows a limit in dollars left out."""
+    rows = counted(spending.unasked, "row")
+    return f"{rows} {'is' if spending.unasked == 1 else 'are'} not judged, or not completely"
 
 
 def _retry(
@@ -161,9 +190,16 @@ def _retry(
     _update(metrics, writer)
     for row in writer.done.values():
         spending.add(row)
+    spending.earlier_calls, spending.earlier_dollars = spending.calls, spending.dollars or 0.0
     account = run.judges.account
     if account is not None:
-        account.budget.spent += spending.dollars or 0.0
+        if spending.unpriced:
+            names = " and ".join(spending.unpriced)
+            raise InputError(
+                f"--max-cost counts all rows of {writer.path}, but --prices has no price for {names}, which judged "
+                "some: add it, or choose another --out"
+            )
+        account.budget.spent += spending.earlier_dollars
     again = rows_to_retry(failed, spending, account.budget if account else None)
     if again:
         print(f"retrying {len(again)} failed rows", file=sys.stderr)

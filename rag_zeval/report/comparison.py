@@ -14,6 +14,7 @@ from rag_zeval.judge.example import Example
 from rag_zeval.report.judgement import judged
 from rag_zeval.results import Judged
 from rag_zeval.templates import TEMPLATES, templates
+from rag_zeval.text import counted
 
 SHOWN = 10  # most questions shown that got worse, and as many that got better
 
@@ -40,10 +41,15 @@ def _metric(comparison: Comparison) -> dict[str, Any]:
             *([(CORRECTED, [cells(one) for one in comparison.corrected])] if comparison.corrected else []),
         ],
         "changed": [
-            ("Got worse most", [_changed(one) for one in comparison.worse[:SHOWN]]),
-            ("Got better most", [_changed(one) for one in comparison.better[:SHOWN]]),
+            (_title(direction, len(changed)), [_changed(one) for one in changed[:SHOWN]])
+            for direction, changed in (("worse", comparison.worse), ("better", comparison.better))
         ],
     }
+
+
+def _title(direction: str, count: int) -> str:
+    of_all = f"the {SHOWN} that changed most of {count} questions" if count > SHOWN else counted(count, "question")
+    return f"Got {direction}: {of_all}"
 
 
 def _changed(changed: Changed) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The data of a report's figures: summary columns by metric, system and slice, and the axis of each metric."""
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -42,7 +43,8 @@ class ScoreTable:
     """The summary of result rows, for look-ups by metric, system and slice.
 
     cases: number of cases; an id with two questions counts twice. metrics, systems, slices: names in the order of their
-    first appearance. made_by: the judges and how they were asked. It iterates over the rows twice, and keeps none.
+    first appearance. made_by: the judges and how they were asked. partly: `(metric, system, cases, all cases)` where a
+    metric has rows of a system for some of the cases only. It iterates over the rows twice, and keeps none.
     """
 
     def __init__(self, rows: Iterable[Row]):
@@ -52,12 +54,17 @@ class ScoreTable:
             for column in (*self.summary.columns, *self.summary.slices)
         }
         cases: set[tuple[str, str]] = set()
+        ids: dict[tuple[str, str], set[str]] = defaultdict(set)
         slices: dict[str, None] = {}
         made_by: dict[str, None] = {}
         for row in rows:
             cases.add((row["case"], content_hash(row["question"].split())))
+            for system in row["systems"]:
+                ids[row["metric"], system].add(row["case"])
             slices[slice_of(row)] = made_by[judge_of(row)] = None
         self.cases, self.slices, self.made_by = len(cases), list(slices), list(filter(None, made_by))
+        every = len(set().union(*ids.values()))
+        self.partly = [(*place, len(of), every) for place, of in ids.items() if len(of) < every]
         self.metrics = list(dict.fromkeys(column.metric for column in self.summary.columns))
         self.systems = list(dict.fromkeys(column.system for column in self.summary.columns))
 

@@ -65,7 +65,8 @@ class RougeL(AnswerScorer):
     """ROUGE-L F1 as in the paper's tables: rouge-score's own tokens (lower case, a-z and 0-9), no stemmer.
 
     It compares each answer with the reference by their longest common subsequence, in [0, 1]. In a Chinese or Arabic
-    text, the only such tokens are numbers. So if the texts are not mostly ASCII, tokens are words of any script.
+    text, the only such tokens are numbers. So if the texts are not mostly ASCII, tokens are words of any script. They
+    are also if one of the texts has words but no such token, such as a reference that is an Arabic number.
     Lin 2004. Tokens and formula are those of Google's rouge-score, with a faster longest common subsequence.
     """
 
@@ -76,14 +77,17 @@ class RougeL(AnswerScorer):
         with needed("rouge-score", self.name):
             from rouge_score.tokenize import tokenize
 
-        self.identity = f"rouge-score {version('rouge-score')} rougeL no stemmer, else words of any script"
+        self.identity = f"rouge-score {version('rouge-score')} rougeL no stemmer, else words"
         self._tokens: Callable[[str], list[str]] = lambda text: tokenize(text, None)
 
     def value(self, example: Example, answer: str) -> float:
-        """Return the ROUGE-L F1 of one answer; 0 for an empty one."""
+        """Return the ROUGE-L F1 of one answer; 0 for an empty one. Raises Failed for a reference without a word."""
         answer, reference = composed(answer), composed(example.reference)
-        tokens = self._tokens if mostly_ascii(answer, reference) else plain_words
-        ours, theirs = tokens(answer), tokens(reference)
+        ours, theirs = self._tokens(answer), self._tokens(reference)
+        if not (ours and theirs and mostly_ascii(answer, reference)):
+            ours, theirs = plain_words(answer), plain_words(reference)
+        if not theirs:
+            raise Failed("no word in the reference")
         shared = common_subsequence(ours, theirs)
         if not shared:
             return 0.0

@@ -19,13 +19,13 @@ from statistics import fmean
 from typing import Any
 
 from rag_zeval.judge.example import Example
-from rag_zeval.replies.values import one_of
+from rag_zeval.replies.values import a_whole_number
 from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt, together
 from rag_zeval.scorers.ragas import average_precision
 from rag_zeval.scorers.score import Failed
 
 UMBRELA = ScorerPrompt("umbrela")
-GRADES = ("0", "1", "2", "3")
+HIGHEST = 3  # grade
 RELEVANT = 2  # least grade of a relevant chunk: it has an answer
 CUTS = (1, 3, 5)  # cut-offs k
 
@@ -36,7 +36,7 @@ async def grades_of(judge: Judge, question: str, chunks: Sequence[str]) -> list[
 
 
 def _read_grade(value: Any) -> int:
-    return int(one_of(str(value["O"]), GRADES))
+    return a_whole_number(value["O"], 0, HIGHEST)
 
 
 def reciprocal_rank(relevant: Sequence[bool]) -> float:
@@ -88,7 +88,7 @@ def _measure(
 
 
 MEASURES = (
-    _measure("umbrela", fmean, highest=3.0),
+    _measure("umbrela", fmean, highest=HIGHEST),
     *(_measure(f"umbrela_precision_at_{k}", lambda grades: fmean(_relevant(grades)), k) for k in CUTS),
     *(_measure(f"umbrela_ap_at_{k}", lambda grades: average_precision(_relevant(grades)), k) for k in CUTS),
     *(_measure(f"umbrela_ndcg_at_{k}", partial(ndcg, k=k), k, pool=True) for k in CUTS),

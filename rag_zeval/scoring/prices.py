@@ -7,7 +7,8 @@ from pathlib import Path
 from rag_zeval.budget import Account, Budget, Price
 from rag_zeval.errors import InputError
 from rag_zeval.files import FieldTypes, check_object, read_json
-from rag_zeval.models.open import check_spec
+from rag_zeval.models.open import check_spec, folder_of
+from rag_zeval.scoring.spending import UNNAMED
 from rag_zeval.text import one_line
 
 HIGHEST = 1e6  # dollars for a million tokens
@@ -36,6 +37,19 @@ def price_of(spec: str | None, prices: Mapping[str, Price]) -> Price | None:
         return None
     endpoint = check_spec(spec)
     return prices.get(spec) or (prices.get(endpoint[0]) if endpoint else None)
+
+
+def prices_of_rows(spec: str | None, prices: Mapping[str, Price]) -> dict[str, Price]:
+    """Return the prices of the judges of a result file, by the names that its rows have, for the run of a judge.
+
+    Rows that name no judge have the price of this one. Empty without a price for this judge.
+    """
+    price = price_of(spec, prices)
+    if spec is None or price is None:
+        return {}
+    endpoint = check_spec(spec)
+    names = [endpoint[0]] if endpoint else [spec.removeprefix("transformers:"), folder_of(spec) or spec]
+    return {**prices, **dict.fromkeys([UNNAMED, *names], price)}
 
 
 def open_account(model: str | None, price: Price | None, max_cost: float | None) -> Account | None:

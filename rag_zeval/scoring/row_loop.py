@@ -49,8 +49,10 @@ def take_out(writer: RowWriter, ids: Collection[str]) -> None:
     writer.settle([*ids, SPENT] if ids else (), [spent_before(writer.done, ids)] if ids else ())
 
 
-def score_rows(work: Work, writer: RowWriter, progress: Progress, spending: Spending) -> list[str]:
-    """Score the examples that have no row in the file. Return the ids of those in which an answer got no score.
+def score_rows(work: Work, writer: RowWriter, progress: Progress, spending: Spending) -> tuple[list[str], list[Scored]]:
+    """Score the examples that have no row in the file.
+
+    Return the ids of those that got a row in which an answer has no score, and what is known of those without a row.
 
     If a scorer computes examples in groups, and a row of a group is missing, it computes the whole group again. So a
     run that was killed writes the same rows as one that was not. An example that was not judged because the budget was
@@ -59,7 +61,7 @@ def score_rows(work: Work, writer: RowWriter, progress: Progress, spending: Spen
     done = writer.done
     missing = [id_ for id_ in work.examples if work.row_id(id_) not in done]
     total, kept = len(work.examples), len(work.examples) - len(missing)
-    unscored = []
+    unscored, left = [], []
     with _COLLECTOR.less_often(), progress.job(work.label, total, kept, spending.shown) as job:
 
         def part_done(id_: str, share: float) -> None:
@@ -68,7 +70,11 @@ def score_rows(work: Work, writer: RowWriter, progress: Progress, spending: Spen
 
         for scored in _scored(work, missing, part_done):
             spending.unasked += bool(scored.unasked)
-            if work.row_id(scored.id) not in done and (scored.calls or not scored.unasked):
+            if work.row_id(scored.id) in done:
+                pass
+            elif scored.unasked and not scored.calls:
+                left.append(scored)
+            else:
                 row = work.row(scored)
                 writer.append(row)
                 spending.add(row)
@@ -76,7 +82,7 @@ def score_rows(work: Work, writer: RowWriter, progress: Progress, spending: Spen
                 if None in scored.values:
                     unscored.append(scored.id)
             check_stopped()
-    return unscored
+    return unscored, left
 
 
 class _Collector:

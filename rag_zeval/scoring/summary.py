@@ -190,7 +190,9 @@ def cost_lines(summary: Summary, spending: Spending) -> list[tuple[str, str]]:
     """Return `(name, value)` lines: how many rows have each status, and what all attempts cost together."""
     lines = [("rows", str(summary.rows))]
     lines += [(f"rows {status}", str(count)) for status, count in frequent_statuses(summary)]
-    lines.append(("calls", f"{spending.calls}" + (f" ({summary.cached} from the cache)" if summary.cached else "")))
+    before = f" ({spending.earlier_calls} in earlier runs)" if spending.earlier_calls else ""
+    cached = f", and {summary.cached} from the cache" if summary.cached else ""
+    lines.append(("calls", f"{spending.calls}{before}{cached}"))
     exactness = spending.exactness
     if spending.untold and not spending.prompt_tokens:
         lines.append(("tokens", "unknown"))
@@ -202,7 +204,9 @@ def cost_lines(summary: Summary, spending: Spending) -> list[tuple[str, str]]:
     if spending.bounded:
         lines.append(("calls that did not report their tokens", str(spending.bounded)))
     if spending.dollars is not None:
-        lines.append(("dollars", f"{exactness}{spending.dollars:.4f}"))
+        before = f" ({spending.earlier_dollars:.4f} in earlier runs)" if spending.earlier_calls else ""
+        lines.append(("dollars", f"{spending.dollars_exactness}{spending.dollars:.4f}{before}"))
+        lines += [(f"tokens of {judge}, which has no price", "not in dollars") for judge in spending.unpriced]
     if spending.unasked:
         lines.append(("rows not judged", str(spending.unasked)))
     return lines

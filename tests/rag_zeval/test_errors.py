@@ -22,6 +22,7 @@ from rag_zeval.models.transformers_local import load_folder
 from rag_zeval.report.charts import write_charts
 from rag_zeval.scorers.overlap import Bleu, RougeL
 from rag_zeval.scorers.sentences import _tokenizer
+from rag_zeval.scoring.spending import Spending
 from rag_zeval.scoring.summary import Summary
 from rag_zeval.statistics.bootstrap import low_share_p
 from rag_zeval.streams import command_line
@@ -37,7 +38,7 @@ NEEDED: dict[str, tuple[Callable[[], Any], str]] = {
     "sacrebleu": (Bleu, "bleu"),
     "scipy": (lambda: low_share_p(1, 2, 0.5), "the test of a share"),
     "matplotlib": (lambda: write_charts(Path("f"), []), "--figures"),
-    "pandas": (lambda: Results((), Summary(0, (), (), 0, {})).to_pandas(), "to_pandas"),
+    "pandas": (lambda: Results((), Summary(0, (), (), 0, {}), Spending()).to_pandas(), "to_pandas"),
     "pyarrow": (lambda: read_cases("x.parquet"), "x.parquet: reading Parquet"),
     "charset-normalizer": (lambda: read_cases("x.csv"), "x.csv: is not UTF-8 text; naming its encoding"),
     "python-calamine": (lambda: read_cases("x.xlsx"), "x.xlsx: reading Excel files"),

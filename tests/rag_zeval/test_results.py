@@ -19,7 +19,7 @@ from rag_zeval.models.language_model import Reply
 from rag_zeval.results import SPENT, check_costs, judge_of, over_trials, read_judged
 from rag_zeval.scorers.score import Scored, costs, paid_tokens
 from rag_zeval.scoring.prices import price_of, read_prices
-from rag_zeval.scoring.spending import Spending, spent_before
+from rag_zeval.scoring.spending import UNNAMED, Spending, spent_before
 from rag_zeval.scoring.summary import Column, cost_lines, logged_numbers, summarize
 
 CLAIM = {"claim": "c", "is_supported": True, "grounding_evidence": [], "analysis": ""}
@@ -41,7 +41,7 @@ def column(rows: list[Row]) -> Column:
 
 
 def shown_costs(rows: list[Row]) -> dict[str, str]:
-    spending = Spending(Price(1.0, 2.0))
+    spending = Spending({UNNAMED: Price(1.0, 2.0)})
     for row in rows:
         spending.add(row)
     return dict(cost_lines(summarize(rows), spending))
@@ -107,7 +107,16 @@ def test_what_replaced_rows_cost_stays_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    "told", [{"calls": -1}, {"paid_tokens": [1]}, {"paid_tokens": [-(10**6), 0]}, {"bounded": "1"}, {"embedded": -1}]
+    "told",
+    [
+        {"by_judge": {"x": [-1, 0]}},
+        {"by_judge": {"x": []}},
+        {"calls": -1},
+        {"paid_tokens": [1]},
+        {"paid_tokens": [-(10**6), 0]},
+        {"bounded": "1"},
+        {"embedded": -1},
+    ],
 )
 def test_a_doctored_row_gives_no_money_back(told: Row) -> None:
     with pytest.raises(InputError, match=f"field '{next(iter(told))}'"):

@@ -18,6 +18,7 @@ SHOWN = 80  # characters of an unreadable answer, such as a sign-in page, in an 
 MOST_VALUES = 1_000_000  # in one answer: JSON's small values take twenty times their length in memory
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE")  # that set up an HTTP client
 KEPT_HEADERS = ("location", "retry-after", "retry-after-ms", "x-should-retry")
+NO_MONEY = '"insufficient_quota"'  # in an error of OpenAI's API: the account is empty, and a retry cannot help
 NEVER_SENT = ("ConnectError", "ConnectTimeout", "PoolTimeout")  # HTTP client errors: no server got the request
 HEADERS = {
     "Accept-Encoding": "identity",  # a compressed body may grow a thousandfold
@@ -85,6 +86,8 @@ def open_http(max_bytes: int, error_status: Callable[[Any], int | None] = lambda
                     under_way.bill.end(under_way.status, answer)  # status 200 may be billed, whatever the body says
             headers = {name: value for name, value in response.headers.items() if name in KEPT_HEADERS}
             hidden = error_status(answer) if response.is_success else None
+            if NO_MONEY in under_way.text and (hidden or not response.is_success):
+                headers["x-should-retry"] = "false"
             return type(response)(hidden or response.status_code, headers=headers, request=request)
 
     try:

@@ -371,7 +371,7 @@ def test_trials_are_samples_of_their_own_and_cached_ones_cost_nothing(
     scores = {each["id"]: each["scores"] for each in read_jsonl(tmp_path / "o.jsonl")}
     assert set(scores) == {f"r{n}|rag_zeval{t}" for n in range(3) for t in ("", "#1", "#2")}
     again = evaluate("--trials", 3, "--cache", "replies.sqlite", "--out", "two.jsonl")
-    assert len(endpoint.requests) == 9 and "0 (9 from the cache)" in again.stdout
+    assert len(endpoint.requests) == 9 and "0, and 9 from the cache" in again.stdout
     assert {each["id"]: each["scores"] for each in read_jsonl(tmp_path / "two.jsonl")} == scores
 
 

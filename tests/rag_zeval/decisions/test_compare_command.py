@@ -281,11 +281,18 @@ def test_a_question_that_was_edited_is_left_out_in_old_files_too(run: Any, write
 def test_a_judge_that_is_another_is_told(run: Any, write_results: Any) -> None:
     write_results("a.jsonl", {"1": 1.0}, identity="one", prompt_hash="p")
     write_results("b.jsonl", {"1": 1.0}, identity="two", prompt_hash="p")
-    said = "A was judged by one, prompt p, B by two, prompt p, so the change could come from the judge"
+    said = "A was judged by one …, B by two …, so the change could come from the judge"
     assert said in run("compare", "a.jsonl", "b.jsonl").stdout
     gate = run("gate", "a.jsonl", "b.jsonl")
     assert gate.returncode == 0 and f"warning  m, judge: {said}" in gate.stdout
     assert "judged by" not in run("compare", "a.jsonl", "a.jsonl").stdout
+    write_results("a.jsonl", {"1": 1.0}, identity="http://h/v1 j prompt paper temperature=0 reader 2")
+    write_results("b.jsonl", {"1": 1.0}, identity="http://h/v1 j prompt paper temperature=1 reader 2")
+    said = "A was judged by … paper temperature=0 …, B by … paper temperature=1 …, so"  # only where they differ
+    assert said in run("compare", "a.jsonl", "b.jsonl").stdout
+    write_results("b.jsonl", {"1": 1.0})
+    said = "A was judged by http://h/v1 j prompt paper temperature=0 reader 2, B by ?, so"
+    assert said in run("compare", "a.jsonl", "b.jsonl").stdout
     for name in ("a", "b"):  # a name may be longer than what is shown of it
         write_results(f"{name}.jsonl", {"1": 1.0}, identity="long" * 99, prompt_hash=name)
     assert "A was judged by" in run("compare", "a.jsonl", "b.jsonl").stdout

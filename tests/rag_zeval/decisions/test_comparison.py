@@ -51,6 +51,25 @@ def test_planted_damage_is_found_in_its_slice_and_measured_rightly(side: Any) ->
     assert inside >= 33 and others <= 7
 
 
+def test_the_order_in_which_the_judge_replied_changes_no_number(side: Any) -> None:
+    """A file has its rows in that order, so the same scores could pass one night and fail the next."""
+    random = np.random.default_rng(3)
+    before, after = judged_scores(random, 60), judged_scores(random, 60, "login")
+    found = compare_sides(side(before), side(after), "m", draws=500)
+    for _ in range(3):
+        shuffled = [dict(random.permutation([*scores.items()]).tolist()) for scores in (before, after)]
+        again = compare_sides(*(side({case: float(score) for case, score in of.items()}) for of in shuffled), "m", 500)
+        assert again == found
+
+
+@given(SCORES, SCORES)
+def test_the_slice_that_got_worse_most_comes_first(side: Any, before: Scores, after: Scores) -> None:
+    for metric, sign in (("m", 1), ("ragchecker_hallucination", -1)):
+        slices = compare_sides(side(before, metric), side(after, metric), metric, draws=10).slices
+        changes = [sign * one.change.value for one in slices if one.change]
+        assert changes == sorted(changes) and all(one.change is None for one in slices[len(changes) :])
+
+
 def test_interval_and_p_are_those_of_scipy(side: Any) -> None:
     random = np.random.default_rng(1)
     a, b = random.random(60).round(2), random.random(60).round(2) - 0.1

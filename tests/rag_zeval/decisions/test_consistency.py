@@ -68,6 +68,16 @@ def test_two_runs_have_no_index_and_equal_scores_no_ranks(tmp_path: Path, result
     assert (answers.questions, answers.mean, answers.spread) == (2, (0.5, (0.5, 0.5)), None) and not answers.widest
 
 
+def test_answers_without_a_word_are_compared_with_none(tmp_path: Path, result_row: Any) -> None:
+    of_runs = [("Yes.", "✓"), ("Yes.", "✓"), ("Yes.", "")]
+    specs = [
+        write(tmp_path / f"run{run}", [result_row(str(at), "m", 1.0, answers=[answer]) for at, answer in enumerate(of)])
+        for run, of in enumerate(of_runs)
+    ]
+    answers = by_metric(*specs)[ANSWERS]
+    assert answers.questions == 1 and answers.mean and answers.mean[0] == 1
+
+
 def test_equal_scores_do_not_differ_by_rounding(tmp_path: Path, result_row: Any) -> None:
     specs = [write(tmp_path / f"run{run}", [result_row("a", "m", 0.1)]) for run in range(3)]
     assert np.std([0.1] * 3) > 0 and not by_metric(*specs)["m"].widest

@@ -121,10 +121,18 @@ def test_a_slice_may_be_called_all(side: Any) -> None:
 
 def test_a_drop_that_may_be_chance_is_unclear_with_the_cases_that_would_tell(side: Any) -> None:
     found = compare_sides(side({"1": 1.0, "2": 0.5, "3": 1.0}), side({"1": 0.5, "2": 0.5, "3": 0.75}), "m")
-    [coverage, overall] = decide([found], Limits())
-    assert (coverage.outcome, overall.outcome) == ("passed", "unclear")
+    [coverage, number, overall] = decide([found], Limits())
+    assert (coverage.outcome, number.outcome, overall.outcome) == ("passed", "warning", "unclear")
     needed = cases_needed(found.overall.sd or 0.0, 0.25, ALPHA)
     assert f"about {needed} cases" in overall.reason and needed > 3
+
+
+@pytest.mark.parametrize("n", range(1, 9))
+def test_too_few_cases_to_show_any_drop_are_told(side: Any, n: int) -> None:
+    """Also if nothing changed: the gate would have passed anything."""
+    before, worst = ({str(case): score for case in range(n)} for score in (1.0, 0.0))
+    can_fail = outcomes(side(before), side(worst))["all"] == "failed"
+    assert can_fail == ("number of cases" not in outcomes(side(before), side(before)))
 
 
 @pytest.mark.parametrize(("shift", "alpha"), [(0.1, 0.05), (0.05, 0.01), (1.0, 0.01)])
@@ -337,7 +345,7 @@ def test_foreign_names_stay_text_in_the_files(side: Any, tmp_path: Path) -> None
     checks = decide([found], Limits())
     write_junit(tmp_path / "x.xml", checks)
     [suite] = junit(tmp_path / "x.xml")
-    assert [case.get("name") for case in suite][2] == "slice: <b>&]]> | `x` [y](z) [31m {{ 7 }} @all #1 http://x"
+    assert "slice: <b>&]]> | `x` [y](z) [31m {{ 7 }} @all #1 http://x" in [case.get("name") for case in suite]
     write_summary(tmp_path / "x.md", {"A": HOSTILE, "B": "b"}, checks)
     summary = (tmp_path / "x.md").read_text()
     table = [line for line in summary.splitlines() if line.startswith("|")]

@@ -237,9 +237,34 @@ def test_no_name_is_refused(names: Any) -> None:
 
 
 def test_no_keyword_is_ignored() -> None:
-    with pytest.raises(TypeError, match="unexpected keyword argument 'limit'"):
-        evaluate(rows(2), scorers="bleu", limit=1)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'html'"):
+        evaluate(rows(2), scorers="bleu", html="report.html")
     with pytest.raises(TypeError, match="unexpected keyword argument 'account'"):
         evaluate(rows(2), scorers="bleu", account=None)
-    with pytest.raises(InputError, match="--trials is 0, but must be 1 or more"):
-        evaluate(rows(2), scorers="bleu", trials=0)
+    for name, number in (("trials", 0), ("limit", 0), ("sample", -1)):
+        with pytest.raises(InputError, match=f"--{name} is {number}, but must be 1 or more"):
+            evaluate(rows(2), scorers="bleu", **{name: number})
+
+
+def test_fewer_cases_and_a_limit_in_dollars(
+    literal_judge: ScriptedJudge, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert [one.question for one in evaluate(rows(9), scorers="bleu", limit=2)] == ["What of 0?", "What of 1?"]
+    of_slices = [{**row, "slice_tag": "rare" if at == 8 else "usual"} for at, row in enumerate(rows(9))]
+    drawn = evaluate(of_slices, scorers="bleu", sample=3)
+    assert sorted(map(str, (one.slice_tag for one in drawn))) == ["rare", "usual", "usual"]
+    prices = tmp_path / "prices.json"
+    prices.write_text('{"judge": {"prompt": 1000, "completion": 0}}')  # a prompt of 7 tokens costs $0.007
+    keywords = {"model": literal_judge.spec(), "prices": prices, "out": tmp_path / "o", "concurrency": 1}
+    with pytest.raises(InputError, match="--max-cost needs the price"):
+        evaluate(rows(9), model=literal_judge.spec(), max_cost=1)
+    part = evaluate(rows(9), **keywords, max_cost=0.02)
+    assert (len(part), part.spending.unasked, part.spending.dollars) == (9, 6, pytest.approx(0.021))
+    assert [one.score for one in part] == [0.5] * 3 + [None] * 6 and "the budget is spent" in part[-1].status
+    assert "6 rows are not judged, or not completely" in repr(part)
+    assert "stopped at --max-cost 0.02: 6 rows are not judged" in capsys.readouterr().err
+    evaluate(rows(9), **{**keywords, "out": None}, max_cost=0.001)
+    assert "Without `out`, the next call pays for all again" in capsys.readouterr().err
+    literal_judge.requests.clear()
+    whole = asyncio.run(aevaluate(rows(9), **keywords, max_cost=1))
+    assert (len(whole), whole.spending.unasked, len(literal_judge.requests)) == (9, 0, 6)

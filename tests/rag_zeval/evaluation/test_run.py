@@ -121,16 +121,50 @@ def test_a_dry_run_asks_nothing_and_tells_the_calls_that_a_run_then_makes(
 def test_a_limit_stops_the_run_and_a_larger_one_goes_on(judge_answers: Run, literal_judge: Any, tmp_path: Path) -> None:
     """What servers may do to a limit is in tests/hostile/money.py."""
     options = ["--scorers", "rag_zeval,bleu", "--prices", "prices.json", "--out", "o"]
-    stopped = judge_answers(*options, "--max-cost", 0.1)
+    stopped = judge_answers(*options, "--max-cost", 0.1, "--csv", "scores.csv", "--html", "page.html")
     asked = len(literal_judge.requests)
     assert stopped.returncode == 1 and 0 < asked < 12
     assert f"stopped at --max-cost 0.1: {12 - asked} rows are not judged" in stopped.stderr
     assert re.search(rf"rows not judged +│ {12 - asked} ", stopped.stdout)
+    assert f"{asked} of 12 ({asked / 12:.1%})" in stopped.stdout  # and so in what this run writes, but for its rows
+    assert all(
+        (tmp_path / name).read_text().count("the budget is spent") >= 12 - asked for name in ("scores.csv", "page.html")
+    )
     kept = (tmp_path / "o").read_text()
     assert len(kept.splitlines()) == asked + 12  # what costs nothing is done
     again = judge_answers(*options, "--max-cost", 0.1)
     assert again.returncode == 1 and len(literal_judge.requests) == asked and (tmp_path / "o").read_text() == kept
     assert judge_answers(*options, "--max-cost", 100).returncode == 0 and len(literal_judge.requests) == 12
+
+
+def test_each_row_is_priced_by_the_judge_that_was_paid_for_it(
+    run: Run, literal_judge: ScriptedJudge, answers: Path
+) -> None:
+    """Two judges may write one file, a scorer each. A failed row is taken out, and its costs are kept."""
+    literal_judge.replies = "I cannot judge this."
+    dear, cheap = literal_judge.spec("dear"), literal_judge.spec("cheap")
+    prices = {"dear": {"prompt": 1e6, "completion": 0}, "cheap": {"prompt": 1, "completion": 0}}
+    answers.with_name("prices.json").write_text(json.dumps(prices))
+    answers.with_name("cheap.json").write_text(json.dumps({"cheap": prices["cheap"]}))
+    begin = ["evaluate", answers, "--out", "o", "--limit"]
+    run(*begin, 1, "--model", dear)
+    literal_judge.replies = literal_reply
+    unlisted = run(*begin, 1, "--model", dear, "--prices", "cheap.json")
+    assert f"note: cheap.json has no price for {dear}" in unlisted.stderr and "dollars" not in unlisted.stdout
+    assert len(literal_judge.requests) == 3
+    options = ["--model", cheap, "--scorers", "is_correct", "--prices"]
+    done = run(*begin, 2, *options, "prices.json")
+    assert re.search(r"calls +│ 5 \(3 in earlier runs\)", done.stdout)
+    dollars = 3 * 7  # the server says that each prompt has 7 tokens
+    assert re.search(rf"dollars +│ {dollars}\.0000 \({dollars}\.0000 in earlier runs\)", done.stdout)
+    requests = len(literal_judge.requests)
+    unknown = run(*begin, 2, *options, "cheap.json")
+    assert "dollars" in unknown.stdout and "at least 0.0" in unknown.stdout and "tokens of dear" in unknown.stdout
+    refused = run(*begin, 2, *options, "cheap.json", "--max-cost", 1)
+    assert refused.returncode == 2 and "--prices has no price for dear, which judged some" in refused.stderr
+    stopped = run(*begin, 3, *options, "prices.json", "--max-cost", 1)
+    assert stopped.returncode == 1 and "stopped at --max-cost 1.0: 1 row is not judged" in stopped.stderr
+    assert len(literal_judge.requests) == requests
 
 
 def test_failed_rows_are_kept_where_there_is_no_money_to_try_them_again(

@@ -59,11 +59,15 @@ def test_rate_limit_waits_as_told_and_counts_both_calls(endpoint: Any, fault: An
     assert (reply.text, reply.status, reply.calls, reply.retries, len(endpoint.requests)) == ("fine", "ok", 2, 1, 2)
 
 
+EMPTY_ACCOUNT = {"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}
+
+
 @pytest.mark.parametrize(
     ("act", "reason", "calls"),
     [
         ({"status": 500}, "HTTP 500", 2),
         ({"status": 400, "body": {"error": {"message": "too long:\n9 tokens"}}}, "HTTP 400: too long: 9 tokens", 1),
+        ({"status": 429, "body": EMPTY_ACCOUNT}, "HTTP 429: You exceeded your current quota", 1),
         ("half", "peer closed", 2),
         ("hang", "no answer within 2 s", 1),
     ],

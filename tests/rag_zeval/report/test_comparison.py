@@ -26,3 +26,16 @@ def test_the_page_shows_all_at_every_width(
     assert set(browser.run(lines)) == {1}, "a number is broken over lines"
     assert browser.texts(".change") == ["1.000 → 0.667"] * 3
     assert browser.run("Math.max(...[...document.querySelectorAll('.sides')].map((one) => one.offsetHeight))") < 3000
+
+
+def test_the_page_says_how_many_changed_questions_it_leaves_out(
+    make_row: Any, make_claim: Any, run: Any, tmp_path: Path
+) -> None:
+    sides = {"a.jsonl": [True] * 12 + [False], "b.jsonl": [False] * 12 + [True]}
+    for name, verdicts in sides.items():
+        rows = [make_row(str(at), [[make_claim("So.", verdict)]]) for at, verdict in enumerate(verdicts)]
+        (tmp_path / name).write_bytes(b"".join(map(json_line, rows)))
+    assert run("compare", "a.jsonl", "b.jsonl", "--html=page.html").returncode == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "<h3>Got worse: the 10 that changed most of 12 questions</h3>" in page
+    assert "<h3>Got better: 1 question</h3>" in page

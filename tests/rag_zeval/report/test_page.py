@@ -455,6 +455,17 @@ def test_cases_are_printed_as_they_are_filtered(browser: Any, write_page: Any, m
     browser.call("Emulation.setEmulatedMedia", media="")
 
 
+def test_a_run_that_was_stopped_does_not_look_complete(make_row: MakeRow, tmp_path: Path) -> None:
+    """Cases without a row lower no coverage, so the page names them."""
+    rows = [make_row(str(at), metric=metric) for metric, cases in (("m", 3), ("n", 2)) for at in range(cases)]
+    pages = []
+    for found in (rows, rows[:3]):
+        write_report(tmp_path / "page.html", found)
+        pages.append(re.sub("<[^>]+>", "", (tmp_path / "page.html").read_text()))
+    assert "Not every mean is over the same cases: n of answer has 2 of 3 cases. A run" in pages[0]
+    assert "Not every mean" not in pages[1]
+
+
 def test_a_long_run_is_written_a_row_at_a_time(make_row: MakeRow, tmp_path: Path) -> None:
     """The rows are read as the page is written; what is there already stays until the page is whole."""
     path = tmp_path / "new" / "report.html"

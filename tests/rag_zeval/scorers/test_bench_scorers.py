@@ -5,12 +5,13 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
 from rag_zeval.judge.example import Example
 from rag_zeval.scorers.overlap import Bleu, RougeL
+from rag_zeval.scorers.score import Failed
 
 WORDS = st.lists(st.sampled_from("the cat sat on a mat . The x1".split()), max_size=14).map(" ".join)
 ASCII = st.text(st.characters(codec="ascii"), max_size=40)
@@ -67,9 +68,30 @@ def test_bleu_is_the_textbook_definition(answer: str, reference: str) -> None:
 @example("Running dogs", "run dog")
 @example("A café in Zürich", "the café of Zürich, a cafe")
 def test_rouge_l_is_the_textbook_definition(answer: str, reference: str) -> None:
+    assume(ascii_words(reference))
     found = value(RougeL(), answer, reference)
     assert found == pytest.approx(textbook_rouge_l(answer, reference), abs=1e-9)
     assert found == RougeScorer(["rougeL"]).score(reference, answer)["rougeL"].fmeasure
+
+
+@pytest.mark.parametrize(
+    ("answer", "reference", "expected"),
+    [
+        ("The answer is ٤٢", "٤٢", 2 / 5),  # mostly ASCII, but rouge-score has no token for such a number
+        ("٤٢", "٤٢", 1),
+        ("२०२४", "It was २०२४.", 1 / 2),
+        ("٤٣", "٤٢", 0),
+        ("", "٤٢", 0),
+        ("...", "Ann has cats.", 0),
+    ],
+)
+def test_rouge_l_compares_words_that_rouge_score_does_not_see(answer: str, reference: str, expected: float) -> None:
+    assert value(RougeL(), answer, reference) == pytest.approx(expected)
+
+
+def test_a_reference_without_a_word_gives_no_rouge_l() -> None:
+    with pytest.raises(Failed, match="no word in the reference"):
+        value(RougeL(), "It is so ✓", "✓")
 
 
 def test_rouge_l_of_long_texts_needs_little_memory() -> None:

@@ -288,8 +288,13 @@ VERDICT = "- Something. A reason. VERDICT: "
         ("openeval_faithfulness", "openeval_statements", "1. Ada wrote it.", "no list with hyphens"),
         ("umbrela", "umbrela", "2", "no JSON in the reply '2'"),
         *(
-            ("umbrela", "umbrela", {"M": 2, "T": 2, "O": grade}, "is not one of 0, 1, 2, 3")
-            for grade in (4, -1, 1.5, None, True, "high", [2], "")
+            ("umbrela", "umbrela", {"M": 2, "T": 2, "O": grade}, reason)
+            for reason, grades in (
+                ("is not a number from 0 to 3", (4, -1, None, True, [2], "3.5")),
+                ("'1.5' is not a whole number", (1.5, "1.5")),
+                ("JSON of another shape", ("high", "", "3/3")),
+            )
+            for grade in grades
         ),
         ("nuggets_all", "nuggets_create", {"nuggets": NUGGETS}, "31 nuggets, more than 30"),
         ("nuggets_all", "nuggets_create", {"nuggets": ["n0", 3]}, "'3' is not a text"),
@@ -316,6 +321,11 @@ def test_a_reply_that_is_not_clear_or_does_not_fit_the_question_leaves_none(
     scored = JudgeByPrompt({**LITERAL, prompt: reply}).score(measure, EXAMPLE)
     assert scored.values == (None,) and scored.final
     assert scored.scores[0].status.startswith(f"failed: {prompt}: ") and reason in scored.scores[0].status
+
+
+@pytest.mark.parametrize("grade", [2, "2", 2.0, "2.0", " 2 "])
+def test_a_grade_is_the_same_however_the_judge_writes_it(grade: Any) -> None:
+    assert JudgeByPrompt({"umbrela": {"M": 3, "T": 3, "O": grade}}).score("umbrela", EXAMPLE).values == (2,)
 
 
 @pytest.mark.parametrize("measure", ["ragas_faithfulness", "ares_answer_relevance", "openeval_faithfulness"])
