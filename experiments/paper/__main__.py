@@ -88,7 +88,8 @@ def fill_tables(plan: TablesPlan) -> int:
     notes = [*_mocked(plan), *_other_judges(plan), *failures]
     case = judged_example(lines, plan.settings.example)
     if case is None and {1, 2} & set(lines):
-        notes.append("Figures 6, 7 (cases.html): need an example that qwen-7b judged both before and after training")
+        named = "" if plan.settings.example is None else f" with the id {plan.settings.example}"
+        notes.append(f"Figures 6, 7 (cases.html): need an example{named} that qwen-7b judged before and after training")
     if 7 in plan.settings.tables and not plan.judges.ranker_data.is_file():
         notes.append(f"Table 7: our own counts need {plan.judges.ranker_data}")
     figures = draw_figures(lines, plan)

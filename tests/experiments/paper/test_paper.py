@@ -104,10 +104,11 @@ def test_cells_are_measured_or_say_what_they_need_and_nothing_is_run_twice(
     page = (out / "index.html").read_text()
     assert "qwen-72b: the rule-based mock judge stands in. It is not a model" in page
     assert "script" not in read_tags(page).seen and (out / "tables.tex").read_text().count("\\begin{longtable}") == 5
+    assert "need an example with the id 0 that qwen-7b judged" in page
     tables = (out / "tables.md").read_bytes()
     for older in ("cases.html", "figure-2.png", "figure-4.png", "mine.html"):
         (out / older).write_text("of an earlier run")
-    assert first.count("bench: ") == 2 and main(asked) == 0
+    assert first.count("bench: ") == 2 and main([*asked, "example=0"]) == 0
     assert "bench: " not in capfd.readouterr().out and (out / "tables.md").read_bytes() == tables
     here = {"index.html", "tables.csv", "tables.md", "tables.tex", "bench", "mine.html"}
     assert {path.name for path in out.iterdir()} - {"figure-4.png", "figure-3.png"} == here
