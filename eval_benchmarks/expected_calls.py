@@ -13,7 +13,7 @@ from eval_benchmarks.both_orders import has_pairs
 from eval_benchmarks.datasets.labelled.description import read_description, set_names
 from eval_benchmarks.datasets.registry import find_benchmarks
 from eval_benchmarks.jobs import LeaveOut, has_what_it_needs, is_ranker, judge_asking, trials_of, unsuited_judge
-from eval_benchmarks.model_checks import not_trained_yet
+from eval_benchmarks.model_checks import not_trained_yet, why_refused
 from eval_benchmarks.originals.packages import ORIGINALS
 from eval_benchmarks.output.table import NONE, Table
 from rag_zeval.budget import Price
@@ -145,7 +145,10 @@ def asked_by_ranker(benchmark: Benchmark, times: int) -> PlannedCalls:
 
 
 def expected_calls_table(settings: BenchSettings, prices: dict[str, Price]) -> tuple[list[Table], list[str]]:
-    """Return the table of a dry run and its notes. The notes name every benchmark whose data are missing."""
+    """Return the table of a dry run and its notes.
+
+    The notes name every benchmark whose data are missing, and say why a run would be refused, if it would.
+    """
     check_names("scorers", settings.scorers, [*SCORERS, *ORIGINALS])
     benchmarks, missing = find_benchmarks(settings)
     speed = settings.judge.reply_tokens_per_second
@@ -163,6 +166,7 @@ def expected_calls_table(settings: BenchSettings, prices: dict[str, Price]) -> t
         for model in settings.models
         if settings.judged_scorers and not_trained_yet(model)
     ]
+    notes += [f"a run would be refused: {why}" for why in [why_refused(settings)] if why]
     notes.append(
         "tokens are the words and punctuation marks of a rule-based mock judge, so this is a rough estimate; "
         f"hours assume {speed:,g} reply tokens per second (judge.reply_tokens_per_second) and no time for prompts"

@@ -26,11 +26,12 @@ from eval_benchmarks.output.curves import (
     step_axes,
     widen,
 )
+from eval_benchmarks.output.page import write_or_remove
 from experiments.arm_commands import BASE, RL, Experiment, run_name
 from experiments.arm_estimates import PAIRWISE, RANKING, UNREAD, VERDICTS, estimates
 from experiments.arm_results import ArmResults, missing, read_results
 from experiments.markdown import DASH, change, fill
-from rag_zeval.files import Row, write_bytes, write_json, write_text
+from rag_zeval.files import Row, write_json, write_text
 
 GROUNDING, REWARD = "figure-3.png", "figure-4.png"
 OF_ARMS = (RED, GREEN, BLUE, *COLOURS[3:])  # colours of the paper's Figure 4: curriculum, static 3, static 4
@@ -56,14 +57,16 @@ def write_report(experiment: Experiment, quiet: bool = False) -> None:
 
 
 def _write_figures(experiment: Experiment, results: ArmResults) -> list[str]:
-    """Write the figures for which results have curves, and return a line of Markdown for each."""
+    """Write the figures for which results have curves, and return a line of Markdown for each. Remove others."""
     lines = []
     curves = {arm: [result.curves for result in of.values() if result.curves] for arm, of in results.items()}
-    if runs := curves[experiment.reference]:
-        write_bytes(experiment.results / GROUNDING, grounding_figure(runs, experiment.smoothing))
+    runs, smoothing = curves[experiment.reference], experiment.smoothing
+    write_or_remove(experiment.results / GROUNDING, grounding_figure(runs, smoothing) if runs else None)
+    if runs:
         lines.append(f"![Figure 3: evidence grounding and claims per answer, arm {experiment.reference}]({GROUNDING})")
-    if arms := {arm: curves[arm] for arm in experiment.curves if curves[arm]}:
-        write_bytes(experiment.results / REWARD, reward_figure(arms, experiment.smoothing))
+    arms = {arm: curves[arm] for arm in experiment.curves if curves[arm]}
+    write_or_remove(experiment.results / REWARD, reward_figure(arms, smoothing) if arms else None)
+    if arms:
         lines.append(
             f"![Figure 4: reward of the training rollouts, arms {', '.join(arms)}]({REWARD})\n\nMore candidates are "
             "harder to rank: curves of the reward can be compared only where K is the same."

@@ -18,7 +18,7 @@ from train.gpu_memory import misfit, read_setup
 from train.launch import claimed_folder, manifest_of, run_verl
 from train.model_card import write_model_card
 from train.model_shape import read_shape
-from train.plan import count_steps, describe_steps, lack_of_disk, plan_disk, print_plan
+from train.plan import check_disk, count_steps, describe_steps, print_plan
 from train.run_folder import RunFolder
 from train.settings import Stage, TrainSettings, read_settings
 from train.step_lines import seconds_taken, shown
@@ -48,7 +48,7 @@ def train(config: DictConfig) -> int:
             known = [check_fields(stage, {"k": int, "rows": int}) for stage in train_stages]
         print(describe_steps(settings.verl, [Stage(stage["k"], stage["rows"]) for stage in known]))
         if done < total:
-            check_disk(settings, folder, total)
+            check_disk(settings, total)
             if done:
                 print(f"resuming after step {done} of {total}")
             keys = derived_keys(settings, folder, done, counts["val_rows"])
@@ -81,14 +81,6 @@ def check_memory(settings: TrainSettings) -> None:
         print(f"GPU memory is not checked: {where}")
     elif problem := misfit(shape, read_setup(build(settings.verl, {})), settings.gpu_memory_gib):
         raise InputError(problem)
-
-
-def check_disk(settings: TrainSettings, folder: RunFolder, steps: int) -> None:
-    """Raise InputError if checkpoints and model will not fit onto the disk of `out_dir`."""
-    shape, _ = read_shape(settings.base_model)
-    needed = plan_disk(shape, build(settings.verl, {}), steps, settings.export).total if shape else None
-    if needed and (problem := lack_of_disk(needed, settings.out_dir, [folder.path])):
-        raise InputError(f"{problem}; set another out_dir")
 
 
 def finish(settings: TrainSettings, folder: RunFolder, total: int) -> int:

@@ -183,12 +183,53 @@ class _Drawing:
         turn: int = 0,
         contested: bool = False,
         others: Sequence[Stage] = (),
-    ) -> tuple[list[Row], dict[str, Any]]:
-        """Return the rows of a stage and their counts. Raises InputError, with the numbers, if there are too few.
+    ) -> tuple[list[Row], Counter[str]]:
+        """Return the rows of a stage, and how many questions were left out for which reason.
 
         turn: number of earlier stages with this k. contested: leave out sets of candidates that the word rule ranks the
-        same way at each strictness. others: further stages that must be able to use the same questions.
+        same way at each strictness. others: further stages that must be able to use the same questions. Raises
+        InputError, with the numbers, if there are too few.
         """
+        rows, left_out = self._drawn(name, stage, pool, turn, contested, others)
+        if len(rows) < (stage.rows or 1):
+            raise InputError(
+                f"{name} (K={stage.k}) needs {stage.rows or 'some'} rows, but {len(pool)} questions gave "
+                f"{len(rows)}; left out: {listed(left_out)} ({self._limits()} are too long); synthesize more questions "
+                "or ask for fewer rows"
+            )
+        return rows, left_out
+
+    def single_rows(
+        self, name: str, stage: Stage, ranked: Sequence[Row], pool: Sequence[Question], turn: int, every: int
+    ) -> tuple[list[Row], list[Row]]:
+        """Return the stage's rows that rank answers, and those that show a single answer, about other questions.
+
+        A stage that takes all questions may leave too few for single answers. Then its last questions show a single
+        answer instead. Raises InputError as `rows`.
+        """
+        n = stage.rows // every if stage.rows else len(ranked) // (every - 1)
+        if n == 0:
+            return list(ranked), []
+        left, of_single = without(pool, ranked), f"{name}, single answers"
+        if stage.rows:
+            return list(ranked), self.rows(of_single, Stage(1, n), left, turn)[0]
+        kept, single = list(ranked), self._drawn(of_single, Stage(1, n), left, turn)[0]
+        questions = {question.id: question for question in pool}
+        while len(kept) > 1 and len(single) < len(kept) // (every - 1):
+            row = self._row(questions[kept.pop()["extra_info"]["id"]], Stage(1, None), turn)
+            single += [] if isinstance(row, str) else [row]
+        return kept, single
+
+    def _drawn(
+        self,
+        name: str,
+        stage: Stage,
+        pool: Sequence[Question],
+        turn: int,
+        contested: bool = False,
+        others: Sequence[Stage] = (),
+    ) -> tuple[list[Row], Counter[str]]:
+        """Return the same as `rows`, but fewer rows if there are too few."""
         rows: list[Row] = []
         reasons = [*REASONS, UNCONTESTED, TOO_LONG] if contested else [*REASONS, TOO_LONG]
         left_out: Counter[str] = Counter(dict.fromkeys(reasons, 0))
@@ -200,16 +241,11 @@ class _Drawing:
                 left_out[row] += 1
             else:
                 rows.append(row)
-        if len(rows) < (stage.rows or 1):
-            raise InputError(
-                f"{name} (K={stage.k}) needs {stage.rows or 'some'} rows, but {len(pool)} questions gave "
-                f"{len(rows)}; left out: {listed(left_out)} ({self._limits()} are too long); synthesize more questions "
-                "or ask for fewer rows"
-            )
-        shown = [row["extra_info"]["alphas"] for row in rows]
-        return rows, {"k": stage.k, "rows": len(rows), "left_out": dict(left_out), **count_shown(shown)}
+        return rows, left_out
 
-    def _row(self, question: Question, stage: Stage, turn: int, contested: bool, others: Sequence[Stage]) -> Row | str:
+    def _row(
+        self, question: Question, stage: Stage, turn: int, contested: bool = False, others: Sequence[Stage] = ()
+    ) -> Row | str:
         """Return the question's row, or the reason why it has none."""
         flags = self.flags[question.id]
         for wanted in (stage, *others):
@@ -251,8 +287,8 @@ def build_curriculum(settings: TrainSettings, questions: Sequence[Question], tok
       questions that all stages can use.
     - With `only_contested`, training leaves out sets of candidates that the word rule ranks the same way at each
       strictness.
-    - With `single_answer_every`, some rows of a stage show a single answer instead. They are about questions without
-      another row in that stage.
+    - With `single_answer_every`, some rows of a stage show a single answer instead (`_Drawing.single_rows`). They are
+      about questions without another row in that stage.
 
     Raises InputError, with the numbers, if too few questions remain.
     """
@@ -260,8 +296,16 @@ def build_curriculum(settings: TrainSettings, questions: Sequence[Question], tok
     curriculum = Curriculum(count_flags(flags.values()))
     drawing = _Drawing(settings, flags, tokens)
 
-    def add(split: str, at: int, kept: list[Row], rows: list[Row], counts: dict[str, Any]) -> None:
-        """Append the rows to `kept`, with their index, split and stage, and store the counts."""
+    def add(
+        split: str, at: int, k: int, ranked: list[Row], left_out: Counter[str], rows: list[Row], kept: list[Row]
+    ) -> None:
+        """Append a stage's rows to `kept`, with their index, split and stage, and count them.
+
+        ranked: those of the rows with `k` answers. The others have one.
+        """
+        shown = count_shown([row["extra_info"]["alphas"] for row in ranked])
+        single = {"single": len(rows) - len(ranked)} if len(rows) > len(ranked) else {}
+        counts = {"k": k, "rows": len(rows), "left_out": dict(left_out), **shown, **single}
         curriculum.counts[f"{split} stage {at}"] = counts
         for index, row in enumerate(rows, len(kept)):
             row["extra_info"] |= {"index": index, "split": split, "stage": at}
@@ -269,23 +313,23 @@ def build_curriculum(settings: TrainSettings, questions: Sequence[Question], tok
 
     rest = list(questions)
     for at, stage in enumerate(settings.validation, 1):
-        rows, counts = drawing.rows(f"val stage {at}", stage, rest)
-        add("val", at, curriculum.val, rows, counts)
+        rows, left_out = drawing.rows(f"val stage {at}", stage, rest)
+        add("val", at, stage.k, rows, left_out, rows, curriculum.val)
         rest = without(rest, rows)
     trained, every = list(rest), settings.single_answer_every
     for at, stage in enumerate(settings.stages, 1):
         turn = sum(earlier.k == stage.k for earlier in settings.stages[: at - 1])
         others = settings.stages[1:] if settings.same_questions and at == 1 else ()
         wanted = replace(stage, rows=stage.rows - stage.rows // every) if every and stage.rows else stage
-        rows, counts = drawing.rows(f"train stage {at}", wanted, rest, turn, bool(settings.only_contested), others)
+        name, single = f"train stage {at}", list[Row]()
+        ranked, left_out = drawing.rows(name, wanted, rest, turn, bool(settings.only_contested), others)
+        if every:
+            ranked, single = drawing.single_rows(name, stage, ranked, trained, at, every)
         if others:
-            used = {row["extra_info"]["id"] for row in rows}
+            used = {row["extra_info"]["id"] for row in ranked}
             rest = [question for question in rest if question.id in used]
-        if every and (n := len(rows) // (every - 1)):
-            single, _ = drawing.rows(f"train stage {at}, single answers", Stage(1, n), without(trained, rows), at)
-            rows = list(with_singles(rows, single, every))[: stage.rows]
-            counts |= {"rows": len(rows), "single": len(rows) - counts["rows"]}
-        add("train", at, curriculum.train, rows, counts)
+        rows = list(with_singles(ranked, single, every)) if every else ranked
+        add("train", at, stage.k, ranked, left_out, rows, curriculum.train)
     return curriculum
 
 

@@ -24,7 +24,7 @@ from train.derived_keys import derived_keys
 from train.gpu_memory import GIB, Setup, cache_tokens, memory_needs, misfit, number_bytes, read_setup
 from train.model_shape import Shape, read_shape
 from train.run_folder import RunFolder
-from train.settings import Stage, TrainSettings, existing_responses
+from train.settings import Settings, Stage, TrainSettings, existing_responses
 from train.verl_config import build, validate
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -287,6 +287,15 @@ def lack_of_disk(needed: float, folder: str, parts: Sequence[Path]) -> str | Non
     if needed <= there + free:
         return None
     return f"disk: {folder} needs up to {sized(needed)} and holds {sized(there)}, but only {sized(free)} are free"
+
+
+def check_disk(settings: Settings, steps: int) -> None:
+    """Raise InputError if a run's checkpoints and model will not fit onto the disk of `out_dir`."""
+    shape, _ = read_shape(settings.base_model)
+    verl = build(settings.verl, {}, settings.trainer)
+    needed = plan_disk(shape, verl, steps, settings.export).total if shape else None
+    if needed and (problem := lack_of_disk(needed, settings.out_dir, [Path(settings.out_dir)])):
+        raise InputError(f"{problem}; set another out_dir")
 
 
 def sized(size: float) -> str:

@@ -92,6 +92,7 @@ SFT_COUNTS = {
     "trainer.total_training_steps": 1,
     "trainer.max_ckpt_to_keep": 2,  # as above
 }
+SCHEDULES = ("linear", "constant", "cosine")  # that of train.linear_decay, and verl's own
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
@@ -190,6 +191,8 @@ class TrainSettings(Settings):
                 "verl.trainer.total_epochs: must be 1, because a second epoch would begin with the first stage again; "
                 "for the same questions in each stage set same_questions=true"
             )
+        check_learning("verl.actor_rollout_ref.actor.optim", worker.actor.optim)
+        check_above_zero("verl.actor_rollout_ref.rollout.temperature", worker.rollout.get("temperature"))
         check_logger(self.verl)
         if self.export == "best":
             check_validated_steps(self.verl)
@@ -216,6 +219,7 @@ class SFTSettings(Settings):
         if self.variant == RANKING.name and any(stage.k < 2 for stage in self.rows):
             raise InputError(f"rows: variant={RANKING.name} ranks two candidates or more")
         check_counts(self.verl, SFT_COUNTS)
+        check_learning("verl.optim", self.verl.optim)
         check_logger(self.verl)
         check_checkpoint("verl.checkpoint", self.verl.checkpoint, self.verl.model.get("lora_rank"))
         for key in ("save_freq", "test_freq"):  # verl divides by both in every step
@@ -270,6 +274,23 @@ def check_counts(verl: DictConfig, least: Mapping[str, int]) -> None:
         value = OmegaConf.select(verl, key)
         if value is not None and (type(value) is not int or value < lowest):
             raise InputError(f"verl.{key}: must be a whole number above {lowest - 1}, found {value}")
+
+
+def check_learning(key: str, optim: DictConfig) -> None:
+    """Raise InputError for a schedule that does not exist, or a learning rate with which nothing is learned.
+
+    verl refuses such a schedule too, but does not say which there are.
+    """
+    check_above_zero(f"{key}.lr", optim.get("lr"))
+    schedule = optim.get("lr_scheduler_type")
+    if schedule not in (None, *SCHEDULES):
+        raise InputError(f"{key}.lr_scheduler_type: must be {', '.join(SCHEDULES)}, found {schedule}")
+
+
+def check_above_zero(key: str, number: float | None) -> None:
+    """Raise InputError for a number that is 0 or less. None is verl's default."""
+    if number is not None and not number > 0:
+        raise InputError(f"{key}: must be above 0, found {number}: nothing would be learned")
 
 
 def check_logger(verl: DictConfig) -> None:

@@ -40,7 +40,10 @@ def load(settings: RunSettings) -> tuple[NanoCad, list[str]]:
 
 def _example(row: Row) -> world.RankedExample:
     question = world.find_question(row["id"])
-    supports = tuple(world.true_support(answer, question.facts) or 0.0 for answer in row["answers"])
+    found = (world.true_support(answer, question.facts) for answer in row["answers"])
+    supports = tuple(support for support in found if support is not None)
+    if len(supports) < len(row["answers"]):
+        raise InputError(f"{row['id']}: an empty answer has no true support, so it cannot be ranked")
     return world.RankedExample(row["id"], question, tuple(row["answers"]), supports)
 
 
@@ -55,6 +58,7 @@ def choose(responses: Sequence[Row], n: int = N) -> list[Row]:
     for row in responses:
         facts = world.find_question(row["id"]).facts
         supports = {response["text"]: world.true_support(response["text"], facts) for response in row["responses"]}
+        supports = {text: support for text, support in supports.items() if support is not None}  # not of an empty one
         rng = random.Random(row["id"])
         for k in (RANKED, PAIRS):
             subsets = [s for s in itertools.combinations(supports, k) if len({supports[text] for text in s}) == k]

@@ -9,11 +9,11 @@ from eval_benchmarks.output.columns import bench_tables, comma_separated
 from eval_benchmarks.output.comparisons import comparison_rows
 from eval_benchmarks.output.curves import png
 from eval_benchmarks.output.densities import density_figure
-from eval_benchmarks.output.page import embedded, render
+from eval_benchmarks.output.page import embedded, render, write_or_remove
 from eval_benchmarks.output.summary import summary_rows
 from eval_benchmarks.output.table import Table, latex, markdown
 from eval_benchmarks.trials import BenchResults
-from rag_zeval.files import Row, write_bytes, write_json, write_text
+from rag_zeval.files import Row, write_json, write_text
 from rag_zeval.scorers.rag_zeval import RagZeval
 
 
@@ -70,10 +70,5 @@ def write_report(report: BenchReport, out: Path) -> None:
     write_text(out / "tables.tex", latex(tables, notes))
     write_text(out / "tables.csv", comma_separated(report.rows, report.comparisons))
     write_text(out / "tables.html", page)
-    for name, content in {
-        "densities.png": report.densities,
-        "cases.html": case_page(case).encode() if case else None,
-    }.items():
-        (out / name).unlink(missing_ok=True)  # an earlier run may have left it
-        if content is not None:
-            write_bytes(out / name, content)
+    write_or_remove(out / "densities.png", report.densities)
+    write_or_remove(out / "cases.html", case_page(case).encode() if case else None)

@@ -7,6 +7,7 @@ from typing import Any
 
 from eval_benchmarks.output.curves import DPI
 from rag_zeval import templates as shared
+from rag_zeval.files import write_bytes
 
 TEMPLATES = Path(__file__).parent / "templates"
 CSS_DPI = 96
@@ -20,6 +21,14 @@ def fill(template: str, filters: Mapping[str, Callable[..., str]] | None = None,
 def render(template: str, filters: Mapping[str, Callable[..., str]] | None = None, **values: Any) -> str:
     """Fill in the template of a page. A lone surrogate in a judge's text becomes a question mark."""
     return fill(template, filters, **values).encode("utf-8", "replace").decode("utf-8")
+
+
+def write_or_remove(path: Path, content: bytes | None) -> None:
+    """Write a file that not every run has. None removes the one that an earlier run may have left."""
+    if content is None:
+        path.unlink(missing_ok=True)
+    else:
+        write_bytes(path, content)
 
 
 def embedded(image: bytes) -> dict[str, Any]:

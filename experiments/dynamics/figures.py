@@ -9,10 +9,10 @@ import numpy as np
 import yaml
 
 from eval_benchmarks.output.curves import COLOURS, mark_switches, png, smoothed, step_axes, stretches, switches, widen
-from eval_benchmarks.output.page import embedded, render
+from eval_benchmarks.output.page import embedded, render, write_or_remove
 from experiments.dynamics.run import DrawnRun
 from experiments.training_runs import Which
-from rag_zeval.files import Row, write_bytes, write_text
+from rag_zeval.files import write_text
 
 STYLES = ("-", "--", ":")  # of a panel's lines, so that two equal lines can both be seen
 WIDTH, HEIGHT = 3.5, 2.9  # of a panel, in inches
@@ -54,14 +54,10 @@ def write_page(runs: Sequence[DrawnRun], out_dir: Path, which: Which) -> Path:
     """
     sections = []
     for figure in FIGURES:
-        section: Row = {"figure": figure, "image": None, "absent": list(absent(figure, runs))}
-        image, path = draw(figure, runs), out_dir / "dynamics" / f"{figure.name}.png"
-        if image is None:
-            path.unlink(missing_ok=True)  # an image of an earlier page
-        else:
-            write_bytes(path, image)
-            section["image"] = embedded(image)
-        sections.append(section)
+        image = draw(figure, runs)
+        write_or_remove(out_dir / "dynamics" / f"{figure.name}.png", image)
+        shown = embedded(image) if image else None
+        sections.append({"figure": figure, "image": shown, "absent": list(absent(figure, runs))})
     page = out_dir / "dynamics.html"
     write_text(page, render("dynamics.html", runs=runs, sections=sections, window=window(runs), which=which))
     return page

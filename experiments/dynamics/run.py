@@ -125,13 +125,14 @@ def _read(path: Path, name: str, which: Which, scorer: EntailmentScorer | None) 
 def read_groups(run: Path, steps: Steps) -> list[RolloutGroup]:
     """Return all groups whose rollouts are saved, in the order of the steps.
 
-    Prompts with a single answer are left out, because there is nothing to rank.
+    Prompts with a single answer are left out, because there is nothing to rank. A prompt that comes again in a later
+    step is another group: `train.one_gpu` gives it the same id again.
     """
-    groups: dict[str, RolloutGroup] = {}
+    groups: dict[tuple[int, str], RolloutGroup] = {}
     for step, path in step_files(run, "train", steps).items():
         for name, asked, candidates, reward in read_rollouts(path, _read_reward)[0]:
             if candidates > 1:
-                groups.setdefault(name, RolloutGroup(step, asked, [])).rewards.append(reward)
+                groups.setdefault((step, name), RolloutGroup(step, asked, [])).rewards.append(reward)
     return list(groups.values())
 
 

@@ -40,6 +40,7 @@ def show_plan(plan: TablesPlan) -> None:
     """Print what would be run, in order, and what it costs."""
     from eval_benchmarks.output.table import open_console, show
     from experiments.arm_commands import answers_command
+    from experiments.paper.bench_runs import is_there
     from experiments.paper.costs import HOURS, lacking_disk, plan_table, trainings_table, trainings_to_do
     from experiments.paper.tables import open_rows
 
@@ -51,6 +52,12 @@ def show_plan(plan: TablesPlan) -> None:
     notes += [] if plan.bench else ["no run of the bench can be planned: see what is missing below"]
     todo = trainings_to_do(names, judges)
     notes += [f"warning: {line}" for line in [lacking_disk(todo, judges)] if line]
+    absent = {name: spec for name in plan.settings.models if (spec := plan.settings.spec(name)) and not is_there(spec)}
+    notes += [f"models.{name}: no model in {spec} yet; a run leaves its rows open" for name, spec in absent.items()]
+    try:
+        plan.check_bench()
+    except InputError as error:
+        notes.append(f"a run would be refused: {error}")
     tables = [trainings_table(names, judges, todo)] if names else []
     tables += [plan_table(plan.bench, plan.settings, judges)] if plan.bench else []
     show(open_console(), tables, [*notes, *open_rows(plan.lacking)])
@@ -65,8 +72,7 @@ def fill_tables(plan: TablesPlan) -> int:
     from experiments.paper.figures import draw_figures, judged_example
     from experiments.paper.tables import all_tables, write_page
 
-    for run in plan.bench:
-        run.check_data()
+    plan.check_bench()
     if line := lacking_disk(trainings_to_do(plan.trained, plan.judges), plan.judges):
         raise InputError(f"{line}; move runs_dir of configs/experiments.yaml, or train fewer arms")
     failures = plan.judges.train(plan.trained)
@@ -82,7 +88,8 @@ def fill_tables(plan: TablesPlan) -> int:
     notes = [*_mocked(plan), *_other_judges(plan), *failures]
     case = judged_example(lines, plan.settings.example)
     if case is None and {1, 2} & set(lines):
-        notes.append("Figures 6, 7 (cases.html): need an example that qwen-7b judged both before and after training")
+        named = "" if plan.settings.example is None else f" with the id {plan.settings.example}"
+        notes.append(f"Figures 6, 7 (cases.html): need an example{named} that qwen-7b judged before and after training")
     if 7 in plan.settings.tables and not plan.judges.ranker_data.is_file():
         notes.append(f"Table 7: our own counts need {plan.judges.ranker_data}")
     figures = draw_figures(lines, plan)

@@ -12,16 +12,17 @@ from functools import cache
 from pathlib import Path
 
 from eval_benchmarks.bench_manifest import MANIFEST, data_hashes
-from eval_benchmarks.bench_settings import RunSettings, check_names
+from eval_benchmarks.bench_settings import BenchSettings, RunSettings, check_names
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.datasets.registry import BENCHMARKS
+from eval_benchmarks.model_checks import check_models
 from eval_benchmarks.originals.packages import ORIGINALS
 from experiments.dynamics.entailment import nli_folder
 from experiments.paper.methods import MEASURED, TABLES, PaperRow, paper_rows
 from experiments.paper.paper_settings import MOCK_JUDGE, PaperSettings
 from experiments.paper.trained_judges import TrainedJudges
 from rag_zeval.errors import InputError
-from rag_zeval.files import flat, model_sha256, read_json, write_json
+from rag_zeval.files import flat, locate, model_sha256, read_json, write_json
 from rag_zeval.models.open import check_spec, folder_of
 from rag_zeval.scorers.bert_score import BertScore
 from rag_zeval.scorers.registry import MEASURES, TEXT_SCORERS
@@ -32,6 +33,12 @@ VLLM = "vllm:"  # prefix of a model folder: decode on this machine's GPUs
 TRIALS = 5  # default number of trials of a judge, as in the paper
 PAPER_BASE = "Qwen2.5-7B-Instruct"  # base of the judges that the paper trains
 DONE = "done.json"  # in a run's folder, once it has finished: its words, and the hash of its judge's weights
+
+
+def is_there(spec: str) -> bool:
+    """Whether a spec names an endpoint, or a folder that holds a model."""
+    folder = folder_of(spec)
+    return folder is None or (Path(folder) / "config.json").is_file()
 
 
 @dataclass(frozen=True)
@@ -56,16 +63,23 @@ class BenchRun:
 
     def _made_by(self) -> list[str]:
         """Return the words and, if the model is in a folder, the hash of its weights: it may be trained again."""
-        folder = folder_of(self.model) if self.model else None
-        if folder is None or not (Path(folder) / "config.json").is_file():
-            return self.words
-        return [*self.words, f"weights {model_sha256(folder)}"]
+        folder = folder_of(self.model) if self.model and is_there(self.model) else None
+        return self.words if folder is None else [*self.words, f"weights {model_sha256(folder)}"]
 
-    def check_data(self) -> None:
-        """Raise InputError if the run has finished, but on other benchmark data than RAG_ZEVAL_DATA holds now."""
+    def check(self) -> None:
+        """Raise InputError if the bench would refuse this run, or if it has finished on other data than there are now.
+
+        A judge that must be trained first is not there yet. Then only the settings are checked.
+        """
+        with locate(f"bench, {self.folder.name}"):
+            settings = check_settings(BenchSettings, load_config("bench", self.words))
+            if not self.has_ended:
+                if self.model is None or is_there(self.model):
+                    check_models(settings)
+                return
         path = self.folder / MANIFEST
-        benchmark, _ = BENCHMARKS[self.benchmark](check_settings(RunSettings, load_config("bench", self.words)))
-        if benchmark and self.has_ended and data_hashes(path).get(self.benchmark) != benchmark.data_hash:
+        benchmark, _ = BENCHMARKS[self.benchmark](settings)
+        if benchmark and data_hashes(path).get(self.benchmark) != benchmark.data_hash:
             raise InputError(
                 f"{path}: field 'data': {self.benchmark} is not what was scored: choose another out_dir, "
                 "or remove this one"
@@ -99,6 +113,11 @@ class TablesPlan:
     trained: list[str]
     waiting: list[str]
     bench: list[BenchRun]
+
+    def check_bench(self) -> None:
+        """Raise InputError if a run of the bench would be refused, which is better known before hours of training."""
+        for run in self.bench:
+            run.check()
 
     def stand_in(self, row: PaperRow) -> str | None:
         """Return what stands in for the paper's model in a row; None if nothing does."""
@@ -172,11 +191,13 @@ def lacking(row: PaperRow, settings: PaperSettings, judges: TrainedJudges) -> st
         if spec is None:
             asks = not _embeds(row) and _asks_a_judge(row)
             return f"models.{row.model}: {'a judge' if asks else 'a model of sentence vectors'}"
+        if not settings.dry_run and not is_there(spec):
+            return f"models.{row.model}: a model in {folder_of(spec)}"
         if spec.startswith(VLLM) and settings.lacks_gpus():
             return f"models.{row.model}: GPUs for {spec}, or an endpoint"
         if row.original:
             return _original_lacking(row, spec)
-    if BertScore.name in row.scorers and settings.bert_score is None:
+    if BertScore.name in row.scorers and (settings.bert_score is None or not is_there(settings.bert_score)):
         return "bert_score: a folder of roberta-large"
     return None
 

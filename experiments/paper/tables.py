@@ -11,14 +11,15 @@ from pathlib import Path
 from omegaconf import OmegaConf
 
 from eval_benchmarks.output.cases import Case, case_page
-from eval_benchmarks.output.page import embedded, render
+from eval_benchmarks.output.page import embedded, render, write_or_remove
 from eval_benchmarks.output.published import SETTINGS, SFT_ROWS
 from eval_benchmarks.output.table import NONE, Table, latex, markdown
 from experiments.paper.bench_runs import TablesPlan
 from experiments.paper.cells import LEVEL, Cell, Line
 from experiments.paper.differences import EXPLAINED, differences_table
+from experiments.paper.figures import FIGURE_2, FIGURE_3, FIGURE_4
 from experiments.paper.methods import ARM_TABLES, NEGATIVE, OTHER_NEGATIVE, PaperRow
-from rag_zeval.files import Row, write_bytes, write_text
+from rag_zeval.files import Row, write_text
 from rag_zeval.judge.prompt import VARIANTS
 from rag_zeval.stages.config import load_config
 from rag_zeval.text import with_interval
@@ -67,7 +68,8 @@ def write_page(
 ) -> Path:
     """Write index.html, tables.md, tables.tex, tables.csv, the figures, and cases.html if there is a case.
 
-    lines: those of the measured tables. figures: PNG by title, `Figure N: ...`. Returns the path of index.html.
+    A figure or case that an earlier run left, and that this one does not have, is removed. lines: those of the measured
+    tables. figures: PNG by title, `Figure N: ...`. Returns the path of index.html.
     """
     out, tables = Path(plan.settings.out_dir), all_tables(plan, lines)
     needs = {line.row: why for of_table in lines.values() for line in of_table if (why := line.cells[0].open)}
@@ -76,10 +78,9 @@ def write_page(
     write_text(out / "tables.md", markdown(tables, notes))
     write_text(out / "tables.tex", latex(tables, notes))
     write_text(out / "tables.csv", _comma_separated(lines, plan.stand_in))
-    for title, image in figures.items():
-        write_bytes(out / f"{title.partition(':')[0].lower().replace(' ', '-')}.png", image)
-    if case:
-        write_text(out / CASES, case_page(case))
+    for title in (FIGURE_2, FIGURE_3, FIGURE_4):
+        write_or_remove(out / f"{title.partition(':')[0].lower().replace(' ', '-')}.png", figures.get(title))
+    write_or_remove(out / CASES, case_page(case).encode() if case else None)
     shown = {title: embedded(image) for title, image in figures.items()}
     prompt = VARIANTS["paper"].template
     page = render("paper.html", tables=tables, notes=notes, figures=shown, prompt=prompt, cases=CASES if case else None)

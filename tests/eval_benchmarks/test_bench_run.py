@@ -249,6 +249,11 @@ def test_what_cannot_be_used_is_one_line_and_exit_2(
     shown = capsys.readouterr()
     assert shown.err.startswith("error: ") and message in shown.err and shown.err.count("\n") == 1
     assert shown.out == "" and not run.out.exists() and "secret" not in shown.err
+    if message != "directory":  # a dry run writes nothing
+        assert run("benchmarks=[nano_eval]", "scorers=[bleu]", "nano_eval.n=2", *words, "dry_run=true") in (0, 2)
+        shown = capsys.readouterr()
+        assert message in shown.err or re.search(rf"a run would be refused: .*{re.escape(message)}", shown.out)
+        assert "secret" not in shown.out + shown.err and not run.out.exists()
 
 
 def test_every_setting_is_checked() -> None:

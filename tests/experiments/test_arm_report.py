@@ -220,3 +220,7 @@ def test_figures_are_drawn_of_the_arms_that_have_curves(ablations: Results) -> N
     ablations.write_seeds("static-3", gain=0.3, curves={})
     tables, _ = ablations.report()
     assert "arms curriculum, static-4](figure-4.png)" in tables
+    ablations.write_seeds("curriculum", gain=0.3, curves={})
+    tables, _ = ablations.report()
+    assert "figure-3.png" not in tables and "arms static-4](figure-4.png)" in tables
+    assert not (folder / "figure-3.png").exists() and (folder / "figure-4.png").exists()

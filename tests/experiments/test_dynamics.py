@@ -108,9 +108,7 @@ GROUPS = {
 }
 
 
-@given(st.lists(st.sampled_from(sorted(GROUPS)), max_size=6), st.randoms(use_true_random=False))
-def test_what_rollouts_differ_in_is_counted_by_prompt(kinds: list[str], rng: random.Random) -> None:
-    """Whatever order the rollouts of the prompts were written in."""
+def of_prompts(kinds: Sequence[str], rng: random.Random) -> list[dict[str, Any]]:
     rows = [
         {**ranked(2), "uid": f"{at}_{n}_0", "score": score}
         for at, kind in enumerate(kinds)
@@ -118,14 +116,24 @@ def test_what_rollouts_differ_in_is_counted_by_prompt(kinds: list[str], rng: ran
     ]
     rows += [{**ranked(1), "uid": f"single_{n}_0", "score": -0.5 * n} for n in range(2)]  # one answer has no ranking
     rng.shuffle(rows)
+    return rows
+
+
+SOME = st.lists(st.sampled_from(sorted(GROUPS)), max_size=6)
+
+
+@given(SOME, SOME, st.randoms(use_true_random=False))
+def test_what_rollouts_differ_in_is_counted_by_prompt(first: list[str], later: list[str], rng: random.Random) -> None:
+    """Whatever order the rollouts were written in, and though a later step has prompts of the same ids."""
     with tempfile.TemporaryDirectory() as folder:
-        half, torn = len(rows) // 2, '{"uid": "torn_0_0", "sco'
-        dump(Path(folder), "train", 1, [{**ranked(2), "score": 1.5}, *rows[:half]], torn)
-        dump(Path(folder), "train", 2, [*rows[half:], "no rollout"], torn)
+        torn = '{"uid": "torn_0_0", "sco'
+        dump(Path(folder), "train", 1, [{**ranked(2), "score": 1.5}, *of_prompts(first, rng)], torn)
+        dump(Path(folder), "train", 2, [*of_prompts(later, rng), "no rollout"], torn)
         dump(Path(folder), "train", 3, [{**ranked(2), "uid": "later_0_0", "score": 0}])  # the log has no such step
-        counts = count_groups(read_groups(Path(folder), {1: {}, 2: {}}))
-    assert counts == Counter(kinds)
-    assert describe_groups(counts).count(" for ") == (4 if kinds else 0)
+        groups = read_groups(Path(folder), {1: {}, 2: {}})
+    assert count_groups(groups) == Counter([*first, *later])
+    assert describe_groups(count_groups(groups)).count(" for ") == (4 if groups else 0)
+    assert [group.step for group in groups] == [1] * len(first) + [2] * len(later)
 
 
 def test_a_prompt_that_comes_again_is_compared_with_itself() -> None:

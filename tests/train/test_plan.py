@@ -26,6 +26,7 @@ from train.gpu_memory import GIB, OUTSIDE, Moments, Setup, memory_needs, misfit,
 from train.model_shape import KEPT, Shape, read_shape, shape_of
 from train.plan import count_steps, describe_steps, plan_disk
 from train.settings import Stage
+from train.sft.__main__ import main as sft_main
 from train.verl_config import build
 
 
@@ -449,3 +450,17 @@ def test_what_is_not_known_is_said_and_not_refused(
     words = [word.replace("TWELVE", nano_responses(12)) for word in ["responses=nowhere.jsonl", *words]]
     code, shown, _ = planned(profile, *words)
     assert code == 0 and said in line(name, shown) and missing not in shown
+
+
+@pytest.mark.parametrize("trainer", ["train", "sft"])
+def test_a_run_that_will_not_fit_onto_the_disk_is_not_started(
+    trainer: str, train_command: Any, nano_responses: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: Any
+) -> None:
+    monkeypatch.setattr("train.plan.free_bytes", lambda folder: 2**20)
+    monkeypatch.setattr(f"train{'.sft' * (trainer == 'sft')}.__main__.run_verl", lambda *_: pytest.fail("it started"))
+    asked = train_command(nano_responses(), tmp_path / "run")[3:]
+    if trainer == "sft":
+        asked = [word for word in asked if word.startswith(("profile=", "responses=", "out_dir="))]
+        asked += ["rows=[{k: 4, rows: 8}]", "verl.data.train_batch_size=8"]
+    said = refusal({"train": main, "sft": sft_main}[trainer], asked, first=False)
+    assert f"disk: {tmp_path}/run needs up to " in said and "only 1.0 MiB are free; set another out_dir" in said

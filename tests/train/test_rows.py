@@ -125,6 +125,28 @@ def test_every_so_many_th_row_may_show_a_single_answer(rows: int | None) -> None
     assert rows != 25 or "train stage 1: 25 rows with K=2, 2 of them with K=1; " in said[1]
 
 
+@pytest.mark.parametrize("same", [False, True])
+@pytest.mark.parametrize("every", [2, 5, 10])
+@pytest.mark.parametrize("n", [1, 9, 10, 19, 20, 43])
+def test_all_questions_are_used_once_by_a_stage_that_takes_all_with_single_answers(
+    n: int, every: int, same: bool
+) -> None:
+    questions = [question(f"q{at}") for at in range(n + 1)]  # one for validation
+    stages = [Stage(3, None), Stage(3, None)]
+    curriculum = build(questions, stages, [Stage(3, 1)], single_answer_every=every, same_questions=same)
+    asked = {q.id for q in questions} - set(ids_of(curriculum.val))
+    for at in (1, 2):
+        info = [row["extra_info"] for row in curriculum.train if row["extra_info"]["stage"] == at]
+        assert [i["k"] for i in info] == [1 if place % every == 0 else 3 for place in range(1, len(info) + 1)]
+        # at most one is left over: it can neither rank, which would need a single answer more, nor show a single one
+        assert {i["id"] for i in info} <= asked and n - 1 <= len({i["id"] for i in info}) == len(info)
+        counts = curriculum.counts[f"train stage {at}"]
+        assert (counts["rows"], counts.get("single", 0)) == (len(info), len(info) // every)
+        assert sum(counts["alphas"].values()) == len(info) - len(info) // every
+    exact = build(questions, [Stage(3, n)], [Stage(3, 1)], single_answer_every=every)
+    assert sorted(ids_of(exact.train)) == sorted(asked)
+
+
 def words(messages: list[dict[str, str]]) -> int:
     """Words of a reply."""
     return sum(len(message["content"].split()) for message in messages if message["role"] == "assistant")

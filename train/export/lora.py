@@ -18,6 +18,7 @@ import typer
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import read_card, write_json
+from rag_zeval.stages.weights import share_weights
 from rag_zeval.streams import command_line
 from train.export.plain_model import complete
 
@@ -85,6 +86,7 @@ def save_adapter(model: Any, card: Mapping[str, Any], folder: Path) -> None:
     (folder / "README.md").unlink(missing_ok=True)  # peft's empty template of a card
     weights = folder / "adapter_model.safetensors"
     save_file({name: matrix.half() for name, matrix in load_file(weights).items()}, weights, {"format": "pt"})
+    share_weights(folder)
     write_json(folder / "rag_zeval.json", card)
 
 

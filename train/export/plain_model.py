@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rag_zeval.files import read_json, write_json
+from rag_zeval.stages.weights import share_weights
 
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -19,7 +20,7 @@ DTYPES = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}  # names in sa
 
 
 def complete(model: Path, tokenizers: Iterable[Path], card: Mapping[str, Any]) -> None:
-    """Add the tokenizer, the dtype and the card to a folder with weights and config.json.
+    """Add the tokenizer, the dtype and the card to a folder with weights and config.json, which others may then read.
 
     tokenizers: folders that may have tokenizer files. If several have the same file, the last one counts. card: content
     of the judge's `rag_zeval.json`.
@@ -29,6 +30,7 @@ def complete(model: Path, tokenizers: Iterable[Path], card: Mapping[str, Any]) -
             if (source / name).is_file():
                 shutil.copyfile(source / name, model / name)
     _say_dtype(model)
+    share_weights(model)
     write_json(model / "rag_zeval.json", card)
 
 

@@ -26,6 +26,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import model_sha256, write_json
 from rag_zeval.progress import Progress
 from rag_zeval.stages.config import Section, Seed, Text, check_settings, load_config
+from rag_zeval.stages.weights import share_weights
 from rag_zeval.streams import exit_status
 from train.nano.tasks import NO_EVIDENCE, UNDECIDED, VARIANT, Sample, answering, judging
 from train.nano.tokenizer import CLAIM_ENDINGS, END, build_tokenizer
@@ -259,6 +260,7 @@ def main(argv: list[str]) -> int:
     minutes = (time.monotonic() - started) / 60
     model.eval()
     model.save_pretrained(out)
+    share_weights(out)
     tokenizer.save_pretrained(out)
     write_json(out / "rag_zeval.json", {"world": "nano", "variant": VARIANT})
     made = {

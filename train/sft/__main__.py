@@ -23,7 +23,7 @@ from rag_zeval.streams import exit_status
 from train.curriculum import flag_questions, listed, prompt_counter, read_questions, write_parquet
 from train.derived_keys import sft_derived_keys
 from train.launch import claimed_folder, manifest_of, run_verl
-from train.plan import count_steps
+from train.plan import check_disk, count_steps
 from train.run_folder import RunFolder
 from train.settings import SFTSettings, read_settings
 from train.sft.rows import build_rows, draw_lessons
@@ -51,6 +51,7 @@ def train(config: DictConfig) -> int:
             print(f"resuming after step {done} of {total}")
         started = time.monotonic()
         if done < total:
+            check_disk(settings, total)
             keys = sft_derived_keys(settings, folder, done)
             if code := run_verl(settings, folder, keys, total, done, every=max(1, total // LINES)):
                 return code

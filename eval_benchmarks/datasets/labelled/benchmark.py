@@ -122,7 +122,8 @@ class MetricColumn:
 class Labelled(Benchmark):
     """The labelled texts of a test part, and of a dev part if the set has one.
 
-    Metrics are named `[READING:][DATA SET/]METRIC`, with `macro/` and `pooled/` for the averages over data sets:
+    Metrics are named `[READING:][DATA SET/]METRIC`, with `macro/` and `pooled/` for the averages over data sets.
+    `macro/` is over those with both supported and unsupported texts.
     balanced_accuracy, f1_unsupported: at THRESHOLD, and with the suffix TUNED at a tuned threshold.
     auroc: without a threshold.
     span_f1, span_precision, span_recall: by characters, if the set has spans and the scorer writes claims.
@@ -152,6 +153,10 @@ class Labelled(Benchmark):
             name = f" ({reading.name})" if reading.name else ""
             documents = len(set(self.test.documents[~np.isnan(labels)].tolist()))
             yield f"{self.name}{name}: {counts} {self._description.texts} about {documents} documents; {reading.says}"
+            one_class = {*self.test.data_sets[~np.isnan(labels) & ~self._of_two_classes(number)]}
+            if one_class and MACRO in self._description.averages:
+                left_out = ", ".join(sorted(one_class))
+                yield f"{self.name}{name}: left out of {MACRO}, because all their labels are the same: {left_out}"
         tuned = (
             f"on its dev part ({len(self.dev.texts)} {self._description.texts})"
             if self.dev.texts
@@ -173,7 +178,8 @@ class Labelled(Benchmark):
             counted = ~np.isnan(self.test.supported(number))
             if not counted.any():  # a small file may hold no text with a label of this reading
                 continue
-            of_names = [self._averaged(prefix, column, counted) for column in self._columns(judged, number)]
+            averaged = counted & self._of_two_classes(number)
+            of_names = [self._averaged(prefix, column, counted, averaged) for column in self._columns(judged, number)]
             # all metrics of a data set together, because they share their draws
             metrics += itertools.chain.from_iterable(zip(*of_names, strict=True))
         return metrics
@@ -197,10 +203,11 @@ class Labelled(Benchmark):
             for name, formula in OF_SPANS.items():
                 yield of_sums(name, overlaps, formula, ~np.isnan(overlaps[:, 0]))
 
-    def _averaged(self, prefix: str, column: MetricColumn, counted: Mask) -> Iterator[Metric]:
+    def _averaged(self, prefix: str, column: MetricColumn, counted: Mask, averaged: Mask) -> Iterator[Metric]:
         """Yield a metric's averages over data sets, then its value for each data set.
 
-        A set that has one data set, and whose description names no averages, gets only one value.
+        counted: (texts,), which have a label. averaged: which of them the macro average is over; there is none without
+        any. A set that has one data set, and whose description names no averages, gets only one value.
         """
         data_sets = self.test.data_sets
         own = {name: counted & (data_sets == name) for name in sorted({*data_sets[counted]})}
@@ -208,13 +215,25 @@ class Labelled(Benchmark):
             yield column.metric(prefix, counted)
             return
         for average in self._description.averages:
-            whole = column.metric(f"{prefix}{average}/", counted)
+            rows = averaged if average == MACRO else counted
+            if not rows.any():
+                continue
+            whole = column.metric(f"{prefix}{average}/", rows)
             if average == MACRO:
-                parts = [Metric(name, whole.statistic, whole.scored & of_set[counted]) for name, of_set in own.items()]
+                parts = [Metric(name, whole.statistic, whole.scored & of_set[rows]) for name, of_set in own.items()]
                 whole = Metric(whole.name, MeanOfMetrics(tuple(parts)), whole.scored)
             yield whole
         for name, of_set in own.items():
             yield column.metric(f"{prefix}{name}/", of_set)
+
+    def _of_two_classes(self, reading: int) -> Mask:
+        """Return which texts (texts,) are of a data set with both supported and unsupported texts.
+
+        In a data set with one class, balanced accuracy and AUROC are undefined. So the macro average leaves it out.
+        """
+        labels, data_sets = self.test.supported(reading), self.test.data_sets
+        both = {*data_sets[labels == 1]} & {*data_sets[labels == 0]}
+        return np.array([name in both for name in data_sets], dtype=bool)
 
     def _tuned(self, judged: JudgedTexts, reading: int) -> Floats:
         """Return which texts of the test part reach the tuned threshold of their data set (texts,): 1 or 0.

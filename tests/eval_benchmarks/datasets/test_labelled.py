@@ -95,6 +95,22 @@ def test_claims_of_llm_aggrefacts_columns_give_metrics_by_hand(tmp_path: Path, k
     assert coverage["Wice/auroc"] == (4, 4 / 5) and coverage["macro/auroc"] == (6, 6 / 7)
 
 
+@pytest.mark.parametrize("label", [0, 1])
+def test_a_data_set_of_one_class_is_in_no_macro_average(tmp_path: Path, label: int) -> None:
+    alone = {"Lfqa": [("d", "a1", label, None), ("e", "a2", label, None)]}
+    found = {}
+    for name, claims in {"without": CLAIMS, "with": CLAIMS | alone, "alone": alone}.items():
+        write_claims(tmp_path / name / "aggrefact/test.csv", claims)
+        write_claims(tmp_path / name / "aggrefact/dev.csv", DEV)
+        benchmark, _ = load(tmp_path / name, "aggrefact")
+        metrics = benchmark.metrics(scored(benchmark, SCORES.__getitem__))
+        found[name] = {m.name: (m.value, m.n, m.coverage) for m in metrics if m.name.startswith("macro/")}
+        noted = [line for line in benchmark.about if "left out of macro" in line]
+        assert [line.split(": ")[-1] for line in noted] == ["Lfqa"] * (name != "without")
+    assert found["with"] == found["without"] and len(found["with"]) == 5 and found["alone"] == {}
+    assert not any(math.isnan(value) for value, *_ in found["with"].values())
+
+
 def test_without_a_dev_part_each_half_of_the_documents_has_the_others_threshold(tmp_path: Path) -> None:
     write_claims(tmp_path / "aggrefact/test.csv", {"Wice": CLAIMS["Wice"][:4]})
     benchmark, lines = load(tmp_path, "aggrefact")

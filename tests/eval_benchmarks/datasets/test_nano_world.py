@@ -131,6 +131,16 @@ def test_only_answers_that_can_be_ranked_are_chosen() -> None:
         choose(responses(40), 21)
 
 
+def test_an_empty_answer_has_no_true_support_and_is_not_taken_for_one_without_a_true_claim() -> None:
+    rows = responses(40)
+    for row in rows:
+        row["responses"].append({"alpha": -9, "text": ""})
+    chosen = choose(rows, 15)
+    assert not any("" in row["answers"] for row in chosen)
+    with pytest.raises(InputError, match="an empty answer has no true support"):
+        NanoCad([{**chosen[0], "answers": ["", *chosen[0]["answers"][1:]]}])
+
+
 def test_the_true_support_ranks_the_answers(score_by: Any) -> None:
     benchmark = NanoCad(choose(responses(20), 5))
 

@@ -104,9 +104,15 @@ def test_cells_are_measured_or_say_what_they_need_and_nothing_is_run_twice(
     page = (out / "index.html").read_text()
     assert "qwen-72b: the rule-based mock judge stands in. It is not a model" in page
     assert "script" not in read_tags(page).seen and (out / "tables.tex").read_text().count("\\begin{longtable}") == 5
+    assert "need an example with the id 0 that qwen-7b judged" in page
     tables = (out / "tables.md").read_bytes()
-    assert first.count("bench: ") == 2 and main(asked) == 0
+    for older in ("cases.html", "figure-2.png", "figure-4.png", "mine.html"):
+        (out / older).write_text("of an earlier run")
+    assert first.count("bench: ") == 2 and main([*asked, "example=0"]) == 0
     assert "bench: " not in capfd.readouterr().out and (out / "tables.md").read_bytes() == tables
+    here = {"index.html", "tables.csv", "tables.md", "tables.tex", "bench", "mine.html"}
+    assert {path.name for path in out.iterdir()} - {"figure-4.png", "figure-3.png"} == here
+    assert not (out / "figure-4.png").exists() or (out / "figure-4.png").read_bytes()[:4] == b"\x89PNG"
 
 
 def test_cells_of_other_data_are_refused(
@@ -229,6 +235,34 @@ def test_trainings_that_do_not_fit_onto_the_disk_are_not_started(
     assert "disk: runs/experiments/ablations needs up to 0.2 GiB" in said and "only 1.0 MiB are free" in said
 
 
+@pytest.mark.usefixtures("data")
+def test_what_the_bench_would_refuse_is_refused_before_any_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: Any, capsys: Any
+) -> None:
+    monkeypatch.setattr(TrainedJudges, "train", lambda self, names: pytest.fail("a training was started"))
+    asked = words(tmp_path / "paper", tables="[2,3]", **{"models.qwen-7b": "checkpoints/nano-judge"})
+    wrong = "bench.judge.api_key_env=NO_SUCH_KEY"
+    why = ": judge.api_key_env: environment variable NO_SUCH_KEY is not set"
+    assert why in refusal(main, [*asked, wrong])
+    assert main([*asked, wrong, "dry_run=true"]) == 0
+    assert re.search(rf"a run would be refused: bench, .*{why}", capsys.readouterr().out)
+    assert ": judge.concurrency: must be a whole number" in refusal(main, [*asked, "bench.judge.concurrency=0"])
+    assert not (tmp_path / "paper").exists()
+
+
+@pytest.mark.usefixtures("data")
+def test_rows_of_a_model_that_is_not_there_stay_open(tmp_path: Path, capsys: Any) -> None:
+    nowhere = {"models.qwen-7b": tmp_path / "no" / "model", "bert_score": tmp_path / "no"}
+    asked = words(tmp_path / "paper", tables="[2]", **nowhere)
+    lacks = {(row.name, row.model): why for row, why in plan_tables(settings(*asked)).lacking.items()}
+    assert lacks["RAG-Zeval w/o RL", "qwen-7b"] == f"models.qwen-7b: a model in {tmp_path}/no/model"
+    assert lacks["BERTScore", None] == "bert_score: a folder of roberta-large"
+    assert main([*asked, "dry_run=true"]) == 0
+    shown = capsys.readouterr().out
+    assert f"models.qwen-7b: no model in {tmp_path}/no/model yet; a run leaves its rows open" in shown
+    assert "qwen-7b      ragchecker_meta   rag_zeval" in shown  # planned as if it was there
+
+
 def test_tables_3_to_5_are_filled_where_the_arms_are_there(
     tmp_path: Path,
 ) -> None:
@@ -294,6 +328,7 @@ def test_a_training_that_was_killed_before_its_first_step_has_no_curves(tmp_path
 @pytest.mark.usefixtures("data")
 def test_a_run_asks_a_model_only_what_rows_need(tmp_path: Path) -> None:
     models = {"gpt-4o": "openai:a@http://b/v1", "ada-002": "openai:c@http://b/v1", "qwen-72b": "openai:d@http://b/v1"}
+    (tmp_path / "config.json").write_text("{}")
     chosen = settings(models=models, bert_score=str(tmp_path))
     runs = {run.folder.name: load_config("bench", run.words) for run in plan_tables(chosen).bench}
     alone, gpt, qwen = (runs[f"ragchecker_meta-{name}"] for name in ("no-model", "gpt-4o", "qwen-72b"))
