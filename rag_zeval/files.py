@@ -123,8 +123,15 @@ def iter_jsonl(
         ):
             if isinstance(row, InputError):
                 torn = TORN if row.__cause__ is not None and not line.endswith(b"\n") else ""
-                raise InputError(f"{path}:{number}: {row}{torn}") from row
+                raise InputError(f"{path}:{number}: {row}{torn or other_format(path)}") from row
             yield number, row
+
+
+def other_format(path: str | Path) -> str:
+    """Return the end of a message about a line that is no JSON, if the file's name says that it is another table."""
+    suffix = Path(path).suffix.lower()
+    is_other = suffix in TABLES and suffix not in (".json", ".jsonl", ".ndjson")
+    return f"; the file must be JSONL, with one JSON object in each line, not {suffix}" if is_other else ""
 
 
 def iter_unique(path: str | Path, required: FieldTypes) -> Iterator[tuple[int, Row]]:

@@ -7,7 +7,7 @@ from typing import TypeVar
 from rag_zeval.cases.case import ALL, NO_SLICE, slice_name
 from rag_zeval.cases.cells import is_nothing
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, check_fields, json_lines, locate, readable
+from rag_zeval.files import Row, check_fields, json_lines, locate, other_format, readable
 from rag_zeval.results import check_no_result
 
 T = TypeVar("T")
@@ -34,6 +34,9 @@ def read_lines(path: str | Path, read: Callable[[Row], T]) -> tuple[dict[int, T]
                 bad[number] = str(error)
     if not good and not bad:
         raise InputError(f"{path}: no rows")
+    if not good and (other := other_format(path)):
+        number, why = next(iter(bad.items()))
+        raise InputError(f"{path}:{number}: {why}{other}")
     return good, bad
 
 

@@ -73,6 +73,16 @@ def test_a_file_that_is_not_what_was_asked_for_is_named(tmp_path, content, read,
     assert str(error.value).startswith(f"{path}{message}") and "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "is_named"), [("in.csv", True), ("IN.XLSX", True), ("in.jsonl", False), ("in", False)]
+)
+def test_a_table_given_for_jsonl_is_named(tmp_path, name, is_named):
+    (tmp_path / name).write_text("question,answer\n")
+    with pytest.raises(InputError, match=":1: not valid JSON") as error:
+        read_lines(tmp_path / name)
+    assert ("the file must be JSONL, with one JSON object in each line, not ." in str(error.value)) == is_named
+
+
 def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path):
     (tmp_path / "in.json").write_text("\ufeff[1]")
     assert read_list(tmp_path / "in.json") == [1]

@@ -119,6 +119,13 @@ def test_a_bad_row_is_one_line_and_does_not_count(run: Any, tmp_path: Path) -> N
     assert "2 of 2 rows have fewer" in shown.stdout
 
 
+@pytest.mark.parametrize("command", ["retrieval", "check-set"])
+def test_a_table_is_refused_in_one_line(run: Any, tmp_path: Path, command: str) -> None:
+    (tmp_path / "set.csv").write_text("question,truth\nq?,t\n")
+    shown = run(command, tmp_path / "set.csv")
+    assert (shown.returncode, shown.stderr.count("\n")) == (2, 1) and "must be JSONL" in shown.stderr
+
+
 def test_ids_that_match_nowhere_are_told(run: Any, tmp_path: Path) -> None:
     shown = run("retrieval", write(tmp_path / "mine.jsonl", row([17, "a"], ["a.md#1"]), row([], ["b.md#2"])))
     note = "note: no retrieved id, such as '17', is a gold chunk of any question, such as 'a.md#1'. "
