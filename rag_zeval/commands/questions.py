@@ -161,7 +161,8 @@ def questions(
     counts = [(kind, f"{written[kind]} of {number}") for kind, number in wanted.items()]
     print_framed(("", ""), [*counts, *((f"dropped: {reason}", str(count)) for reason, count in dropped.items())])
     print(f"questions: {out}")
-    short = [kind for kind in wanted if written[kind] < wanted[kind]]
+    once = " (each pair of chunks is asked about once)"
+    short = [kind + once * (KINDS[kind].chunks > 1) for kind in wanted if written[kind] < wanted[kind]]
     if short and (failed or not per_chunk):
         way_out = "Run the same command again to retry" if failed else "Add documents, or ask for fewer questions"
         print(f"error: got fewer than {total} questions; short of: {', '.join(short)}. {way_out}", file=sys.stderr)

@@ -118,17 +118,17 @@ class ChunkIndex:
                 self._places[word].append(place)
 
     def nearest(self, text: str, but: Chunk) -> list[Chunk]:
-        """Return the chunks that share a word with the text, nearest first, without the chunk `but`.
+        """Return all chunks but `but`, nearest first. Chunks with the same score keep their order.
 
-        Words that are in all chunks do not count.
+        So in a small collection, where each word may be in all chunks, no chunk is overlooked.
         """
         scores: dict[int, float] = defaultdict(float)
         for word in _distinct(text):
             places = self._places.get(word, [])
             for place in places:
                 scores[place] += math.log(len(self._chunks) / len(places))
-        ranked = sorted((-score, place) for place, score in scores.items() if score > 0)
-        return [self._chunks[place] for _, place in ranked if self._chunks[place] != but]
+        ranked = sorted(range(len(self._chunks)), key=lambda place: -scores.get(place, 0.0))
+        return [self._chunks[place] for place in ranked if self._chunks[place] != but]
 
 
 def _distinct(text: str) -> Iterable[str]:
