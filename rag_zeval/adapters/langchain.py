@@ -1,10 +1,11 @@
 """Collects the answers of a LangChain chain by `invoke`, without importing LangChain."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rag_zeval.collect.answers import Found, ask_each
 from rag_zeval.files import Row
+from rag_zeval.models.responses.bounded_http import SHOWN
 
 
 def ask(
@@ -18,6 +19,10 @@ def ask(
 
     def call(text: str) -> Found:
         said = chain.invoke({question: text})
+        keys = [*said] if isinstance(said, Mapping) else []
+        if lacking := [key for key in (answer, contexts) if key not in keys]:
+            shown = repr(said)[:SHOWN]
+            raise ValueError(f"no {' and no '.join(map(repr, lacking))} in what the chain returns: {shown}")
         documents = said[contexts]
         ids = tuple(document.id for document in documents)
         return Found(said[answer], tuple(document.page_content for document in documents), None if None in ids else ids)

@@ -157,12 +157,16 @@ def ask_each(questions: Iterable[Row], ask: Callable[[str], Found]) -> Iterator[
         yield answer_row(question, found, status, time.perf_counter() - started)
 
 
-def failed_rows(rows: RowWriter, questions: Sequence[Row], made_by: Row) -> list[str]:
-    """Return the ids of the failed rows, which are to be retried.
+def still_to_ask(rows: RowWriter, questions: Sequence[Row], made_by: Row | None = None) -> list[Row]:
+    """Return the questions that have no answer in the file, and remove the failed rows, which are to be retried.
 
     made_by: what an answer depends on besides the question. Raises InputError if a row belongs to another question, or
     if an answer was collected with other settings, because one file holds one run. Also raises it for an id that cannot
     be written, because it holds a key.
+
+        with RowWriter("answers.jsonl") as rows:
+            for row in ask_each(still_to_ask(rows, questions), ask):
+                rows.append(row)
     """
     asked = {question["id"]: question for question in questions}
     for id_ in asked:
@@ -177,11 +181,12 @@ def failed_rows(rows: RowWriter, questions: Sequence[Row], made_by: Row) -> list
             if row["status"].startswith("failed"):
                 failed.append(row["id"])
                 continue
-            now = parse_row(json_line({**dict.fromkeys(KEPT), **asked[row["id"]], **made_by}))
+            now = parse_row(json_line({**dict.fromkeys(KEPT), **asked[row["id"]], **(made_by or {})}))
             if differing := first_difference({name: row.get(name) for name in now}, now):
                 field = differing.removeprefix("collected.")
                 raise InputError(f"row {row['id']!r} was collected with a different {field}; choose another --out")
-    return failed
+    rows.settle(failed)
+    return [question for id_, question in asked.items() if id_ not in rows.done]
 
 
 class AnswerPaths:

@@ -70,7 +70,7 @@ def collect(
 
     The exit status is 0 if some questions have an answer, 1 if none has, and 2 if nothing could be asked.
     """
-    from rag_zeval.collect.answers import AnswerPaths, System, failed_rows, read_questions
+    from rag_zeval.collect.answers import AnswerPaths, System, read_questions, still_to_ask
     from rag_zeval.collect.latencies import print_latencies
     from rag_zeval.collect.request_body import RequestBody
     from rag_zeval.files import read_json
@@ -91,8 +91,7 @@ def collect(
     source = System(url, paths, request=request, headers=headers, timeout=timeout)
     made_by = {"system": system, "collected": source.settings}
     with RowWriter(out) as rows:
-        rows.settle(failed_rows(rows, asked, made_by))
-        todo = [question for question in asked if question["id"] not in rows.done]
+        todo = still_to_ask(rows, asked, made_by)
         with Progress() as progress, progress.job("asking", len(todo)) as job:
             for _, row in as_finished(source.ask, todo, concurrency):
                 rows.append({**row, **{name: value for name, value in made_by.items() if value is not None}})

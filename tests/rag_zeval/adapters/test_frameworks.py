@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from rag_zeval.adapters import langchain, llama_index
-from rag_zeval.collect.answers import read_questions
-from rag_zeval.files import Row
+from rag_zeval.collect.answers import read_questions, still_to_ask
+from rag_zeval.files import Row, read_jsonl
+from rag_zeval.rows import RowWriter
 
 TEXTS = {"a#1": "The ferry goes at ten.", "b#1": "Dogs are free."}
 
@@ -110,6 +111,39 @@ def test_neither_framework_is_needed(questions: list[Row]) -> None:
 
     check(list(langchain.ask(SimpleNamespace(invoke=invoke), questions)))
     check(list(llama_index.ask(SimpleNamespace(query=query), questions)))
+
+
+def test_a_chain_that_returns_something_else_says_what(questions: list[Row]) -> None:
+    row, _ = langchain.ask(SimpleNamespace(invoke=lambda given: {**given, "result": "Ten."}), questions)
+    assert "no 'answer' and no 'context' in what the chain returns: {'input': 'When?', 'result'" in row["status"]
+    row, _ = langchain.ask(SimpleNamespace(invoke=lambda given: "the answer"), questions)
+    assert "no 'answer' and no 'context' in what the chain returns: 'the answer'" in row["status"]
+
+
+def test_answers_are_kept_as_they_come_and_only_failed_ones_are_asked_again(
+    questions: list[Row], tmp_path: Path
+) -> None:
+    asked: list[str] = []
+
+    def query(question: str) -> SimpleNamespace:
+        asked.append(question)
+        if question == "Fail!" and asked.count(question) < 3:
+            raise (RuntimeError if asked.count(question) == 1 else KeyboardInterrupt)
+        return SimpleNamespace(response="At ten.", source_nodes=[])
+
+    def collect() -> None:
+        with RowWriter(tmp_path / "answers.jsonl") as rows:
+            for row in llama_index.ask(SimpleNamespace(query=query), still_to_ask(rows, questions)):
+                rows.append(row)
+
+    collect()
+    with pytest.raises(KeyboardInterrupt):
+        collect()
+    collect()
+    assert asked == ["When?", *["Fail!"] * 3]
+    assert [row["answer"] for row in read_jsonl(tmp_path / "answers.jsonl")] == ["At ten."] * 2
+    collect()
+    assert len(asked) == 4
 
 
 def test_an_answer_that_is_no_text_fails(questions: list[Row]) -> None:
