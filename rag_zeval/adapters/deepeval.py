@@ -1,4 +1,4 @@
-"""RAG-Zeval as a metric of DeepEval: the reference is the retrieval context, or else the expected output."""
+"""RAG-Zeval as a metric of DeepEval: the reference is the retrieval context, or if that is None the expected output."""
 
 from typing import Any
 
@@ -21,8 +21,8 @@ class RagZevalMetric(BaseMetric):  # type: ignore[misc]
     async def a_measure(self, test_case: Any, *args: Any, **kwargs: Any) -> float:
         self.score = self.reason = self.success = None  # those of the test case before
         contexts = (getattr(one, "context", one) for one in test_case.retrieval_context or ())  # RetrievedContextData
-        reference = "\n\n".join(contexts) or test_case.expected_output or ""
-        found = await self.judge.aevaluate(test_case.input, reference, [test_case.actual_output])
+        reference = test_case.expected_output if test_case.retrieval_context is None else "\n\n".join(contexts)
+        found = await self.judge.aevaluate(test_case.input, reference or "", [test_case.actual_output])
         if found.trajectory is None or found.scores[0] is None:
             raise ValueError("no claims" if found.trajectory else found.status)
         failed = [claim.claim for claim in found.trajectory[0].atomic_claims if not claim.is_supported]

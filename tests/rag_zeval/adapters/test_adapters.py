@@ -98,9 +98,10 @@ def test_inspect_scores_its_samples(judge: Evaluator) -> None:
     half = asyncio.run(score(["Ann has cats."]))
     assert (half.value, half.explanation) == (0.5, "Bob has dogs")
     assert asyncio.run(score("Ann has cats. Bob has dogs.")).value == 1.0  # one text
-    assert asyncio.run(score([])).value == asyncio.run(score(None)).value == 0.0  # by the target
-    none = asyncio.run(score([], target=""))
-    assert math.isnan(none.value) and none.reason == "failed: no reference"  # Inspect leaves it out of its means
+    assert asyncio.run(score(None)).value == 0.0  # by the target
+    for none in (score([], target="Ann has cats."), score(None, target="")):  # nothing retrieved, no target
+        unscored = asyncio.run(none)
+        assert math.isnan(unscored.value) and unscored.reason == "failed: no reference"  # not in Inspect's means
 
 
 def test_deepeval_measures_its_test_cases(judge: Evaluator, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,6 +137,10 @@ def test_deepeval_is_told_of_an_answer_without_claims(judge: Evaluator, monkeypa
     case = SimpleNamespace(input="Who?", actual_output="...", retrieval_context=["Ann has cats."], expected_output=None)
     with pytest.raises(ValueError, match=r"^no claims$"):
         metric.measure(case)
+    told = {"actual_output": "Ann has cats.", "expected_output": "Ann has cats."}
+    assert metric.measure(SimpleNamespace(**{**vars(case), **told, "retrieval_context": None})) == 1.0
+    with pytest.raises(ValueError, match=r"^failed: no reference$"):  # nothing was retrieved
+        metric.measure(SimpleNamespace(**{**vars(case), **told, "retrieval_context": []}))
     assert metric.__name__ == "RAG-Zeval" and metric.success is None  # its own name is "Base Metric"
     named = SimpleNamespace(context="Ann has cats.", source="cats.txt")  # DeepEval's RetrievedContextData
     for passage, success in (("Ann has cats.", True), ("Bob has dogs.", False), (named, True)):
