@@ -42,7 +42,8 @@ def read_lines(path: str | Path, read: Callable[[Row], T]) -> tuple[dict[int, T]
 
 def is_unanswerable(row: Row) -> bool:
     """Whether a row says that its question has no answer: its list of gold chunks is empty and its truth is null."""
-    return row.get("gold_chunk_ids") == [] and row.get("truth", row.get("gold_answer", "")) is None
+    truths = [row[name] for name in ("truth", "gold_answer") if name in row]
+    return row.get("gold_chunk_ids") == [] and truths != [] and all(truth is None for truth in truths)
 
 
 def chunk_ids(row: Row, field: str) -> tuple[str, ...]:
@@ -60,7 +61,7 @@ def chunk_ids(row: Row, field: str) -> tuple[str, ...]:
 
 
 def never_match(lists: Iterable[tuple[Iterable[str], Iterable[str]]]) -> str | None:
-    """Return a note if no retrieved id is a gold chunk of any question, because their names then differ in kind.
+    """Return a note if no retrieved id is a gold chunk of any question: there are none, or their names differ in kind.
 
     lists: for each question, the ids of the retrieved chunks and of the gold chunks.
     """
@@ -69,8 +70,10 @@ def never_match(lists: Iterable[tuple[Iterable[str], Iterable[str]]]) -> str | N
     for found, wanted in lists:
         retrieved |= dict.fromkeys(found)
         gold |= dict.fromkeys(wanted)
-    if not retrieved or not gold or retrieved.keys() & gold.keys():
+    if not gold or retrieved.keys() & gold.keys():
         return None
+    if not retrieved:
+        return "note: no question has a retrieved id. Check that the ids were taken from your system's responses"
     shown, named = next(iter(retrieved)), next(iter(gold))
     return (
         f"note: no retrieved id, such as {shown!r}, is a gold chunk of any question, such as {named!r}. "

@@ -68,19 +68,31 @@ def read_rankings(
     A row: {"context_ids" or "retrieved": [ids, best first], "gold_chunk_ids": [ids], "slice_tag"?: text}. Lines are
     numbered from 1. Unanswerable questions have no gold chunks to find. qrels: grades by topic and chunk, used in place
     of "gold_chunk_ids". The topic is the row's "id", or else derived from its "question". A row without a grade of at
-    least `relevant` is invalid. Raises InputError if the file cannot be read or gives no ranking.
+    least `relevant` is invalid. Raises InputError if the file cannot be read or gives no ranking. Also raises it for a
+    duplicate id: a mean over several systems, or runs, is that of none of them.
     """
     by_topic: dict[str, dict[str, int]] = {}
     for (topic, chunk), grade in (qrels or {}).items():
         if grade:
             by_topic.setdefault(topic, {})[chunk] = grade
     read = _ranking if qrels is None else partial(_graded, by_topic=by_topic, relevant=relevant)
-    good, bad = read_lines(path, read)
-    rankings = [ranking for ranking in good.values() if ranking is not None]
+    good, bad = read_lines(path, lambda row: (_id(row), read(row)))
+    firsts: dict[str, int] = {}
+    for line, (id_, _) in good.items():
+        if id_ is not None and (first := firsts.setdefault(id_, line)) != line:
+            raise InputError(
+                f"{path}:{line}: duplicate id {id_!r}, as in line {first}; measure each system, or run, in its own file"
+            )
+    rankings = [ranking for _, ranking in good.values() if ranking is not None]
     if not rankings:
         line, text = next(iter(bad.items()), (1, "every question is unanswerable: there is nothing to find"))
         raise InputError(f"{path}:{line}: {text}")
     return rankings, bad, len(good) - len(rankings)
+
+
+def _id(row: Row) -> str | None:
+    with locate("field 'id'"):
+        return as_id(row.get("id"))
 
 
 def _ranking(row: Row) -> Ranking | None:
@@ -95,8 +107,7 @@ def _ranking(row: Row) -> Ranking | None:
 
 def _graded(row: Row, by_topic: Mapping[str, Mapping[str, int]], relevant: int) -> Ranking:
     check_fields(row, {"question": Maybe(str)})
-    with locate("field 'id'"):
-        topic = trec_id(as_id(row.get("id")) or question_id(row.get("question", "")))
+    topic = trec_id(_id(row) or question_id(row.get("question", "")))
     gold = by_topic.get(topic, {})
     if max(gold.values(), default=0) < relevant:
         raise InputError(f"topic {topic} has no grade of at least {relevant}: there is nothing to find")

@@ -106,6 +106,8 @@ def test_an_unanswerable_question_is_counted_and_no_fault(run: Any, tmp_path: Pa
     path = write(tmp_path / "mine.jsonl", row(["a"], ["a"]), row(["a"], []) | {"truth": None})
     shown = run("retrieval", path)
     assert shown.returncode == 0 and "1 questions are unanswerable" in shown.stdout
+    both = row(["a"], []) | {"truth": None, "gold_answer": "Nine."}  # it has an answer, under its other name
+    assert "field 'gold_chunk_ids' is empty" in run("retrieval", write(tmp_path / "both.jsonl", both)).stderr
     only = write(tmp_path / "only.jsonl", row(["a"], []) | {"truth": None})
     assert "every question is unanswerable" in run("retrieval", only).stderr
 
@@ -130,6 +132,16 @@ def test_ids_that_match_nowhere_are_told(run: Any, tmp_path: Path) -> None:
     shown = run("retrieval", write(tmp_path / "mine.jsonl", row([17, "a"], ["a.md#1"]), row([], ["b.md#2"])))
     note = "note: no retrieved id, such as '17', is a gold chunk of any question, such as 'a.md#1'. "
     assert shown.returncode == 0 and shown.stderr.startswith(note)
+    shown = run("retrieval", write(tmp_path / "mine.jsonl", row([], ["a.md#1"]), row([], ["b.md#2"])))
+    assert shown.returncode == 0 and shown.stderr.startswith("note: no question has a retrieved id.")
+
+
+@pytest.mark.parametrize("ids", [("a", "a"), (7, "7")])
+def test_rows_of_two_systems_are_no_ranking_of_one(run: Any, tmp_path: Path, ids: tuple[Any, Any]) -> None:
+    rows = [row(["g"], ["g"]) | {"id": "b"}, *(row(["g"], ["g"]) | {"id": id_, "system": "new"} for id_ in ids)]
+    shown = run("retrieval", write(tmp_path / "mine.jsonl", *rows))
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert f"mine.jsonl:3: duplicate id '{ids[1]}', as in line 2; measure each system" in shown.stderr
 
 
 @pytest.mark.parametrize(
