@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
+from rag_zeval.cases.cells import is_nothing
 from rag_zeval.documents.chunks import Chunk, ChunkIndex
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, check_fields, first_difference, locate
@@ -33,6 +34,7 @@ from rag_zeval.scorers.asking import Judge, similarity_of
 from rag_zeval.scorers.score import Failed
 
 NO_QUESTION = "the model found nothing to ask"
+NO_ANSWER = "its answer is a word such as None, which every table reads as an empty cell"
 NOT_VERBATIM = "its chunk does not contain the snippet word for word"
 ANSWERED = "the documents do answer it"
 DUPLICATE = "says the same as another question"
@@ -125,6 +127,8 @@ async def _written(judge: Judge, kind: Kind, attempt: Attempt, index: ChunkIndex
     written = await judge.ask(kind.prompt, read, temperature=temperature, trial=attempt.trial, **inputs)
     if written is None:
         raise Dropped(NO_QUESTION)
+    if kind.checked_by is None and is_nothing(written.truth):  # `collect` and `evaluate` would find no ground truth
+        raise Dropped(NO_ANSWER)
     for snippet, text in zip(written.snippets, texts, strict=False):
         if find_quotes(text, [snippet]).verbatim[snippet] != 1.0:
             raise Dropped(NOT_VERBATIM)
@@ -137,7 +141,7 @@ async def _written(judge: Judge, kind: Kind, attempt: Attempt, index: ChunkIndex
 
 
 def _read(kind: Kind, value: Mapping[str, Any]) -> Written | None:
-    if value["question"] is None:
+    if is_nothing(value["question"]):  # some models write "null", a text
         return None
     question = a_text(value["question"])
     if kind.checked_by is not None:

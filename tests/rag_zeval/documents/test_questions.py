@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from rag_zeval.collect.answers import read_questions
 from rag_zeval.csv_files import sheet_rows
 from rag_zeval.documents.chunks import read_chunks
-from rag_zeval.documents.questions import ANSWERED, DUPLICATE, NO_QUESTION, NOT_VERBATIM
+from rag_zeval.documents.questions import ANSWERED, DUPLICATE, NO_ANSWER, NO_QUESTION, NOT_VERBATIM
 from rag_zeval.files import Row, read_jsonl
 from rag_zeval.judge.quotes import find_quotes
 from rag_zeval.literal_judge import literal_reply, read_prompt
@@ -136,6 +137,8 @@ def test_what_is_asked_about_and_what_not_is_told_before_anything_is_sent(docs: 
 SPOILED: list[tuple[str, str, str, Row]] = [  # the reason, the prompt, whose document it is about, what is replied
     (NOT_VERBATIM, "question_easy", "Ann3 ", {"snippet": "Ferry 3 went to island 33."}),
     ("reply could not be read", "question_easy", "Ann4 ", {"snippet": ""}),
+    (NO_QUESTION, "question_easy", "Ann2 ", {"question": "null"}),
+    (NO_ANSWER, "question_easy", "Ann6 ", {"answer": "None"}),
     (DUPLICATE, "question_easy", "Ann7 ", {"question": "is ferry 30: free"}),
     (NOT_VERBATIM, "question_multi_hop", "Ann8 ", {"snippets": ["Ferry 8", "Ferry 3 went to island 33."]}),
     (ANSWERED, "question_answered", "Ann9 ", {"answered": "yes"}),
@@ -161,7 +164,7 @@ def test_what_does_not_hold_is_dropped_and_counted(docs: Path, writer: ScriptedJ
 
     writer.replies = spoiled
     (tmp_path / "q.jsonl").touch()
-    done, rows = ask("q.jsonl", "--n=60", "--kinds=easy,unanswerable")
+    done, rows = ask("q.jsonl", "--n=48", "--kinds=easy,unanswerable")
     again, multi_hop = ask("m.jsonl", "--n=9", "--kinds=multi-hop")
     planted[DUPLICATE] -= 1  # the first of them stays
     for reason, number in planted.items():
@@ -172,6 +175,9 @@ def test_what_does_not_hold_is_dropped_and_counted(docs: Path, writer: ScriptedJ
         for id_, snippet in zip(row["gold_chunk_ids"], row["snippets"], strict=True):
             assert find_quotes(texts[id_], [snippet]).verbatim[snippet] == 1
         assert not (row["slice_tag"] == "unanswerable" and row["documents"] == ["ferry-09.md"])
+    assert [[row["question"], row["truth"]] for row in rows] == [  # nothing is lost when they are read again
+        [row["question"], row.get("truth")] for row in read_questions(tmp_path / "q.jsonl")
+    ]
     assert not any("Ann8" in row["question"] for row in multi_hop)
 
 
