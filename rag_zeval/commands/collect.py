@@ -2,6 +2,7 @@
 
 import math
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,8 @@ import typer
 
 from rag_zeval.commands.arguments import check_files
 from rag_zeval.errors import InputError
+
+SHOWN = 80  # characters of the first failure, beside the progress bar
 
 
 def collect(
@@ -90,20 +93,28 @@ def collect(
     request = RequestBody(question_field, constants, None if body is None else read_json(body), get)
     source = System(url, paths, request=request, headers=headers, timeout=timeout)
     made_by = {"system": system, "collected": source.settings}
+    wanted = [name for name in ("contexts", "context_ids") if paths.paths[name] is not None]
+    lacking: Counter[str] = Counter()
+    first = ""
     with RowWriter(out) as rows:
         todo = still_to_ask(rows, asked, made_by)
         with Progress() as progress, progress.job("asking", len(todo)) as job:
             for _, row in as_finished(source.ask, todo, concurrency):
                 rows.append({**row, **{name: value for name, value in made_by.items() if value is not None}})
-                job.advance()
+                if row["answer"] is None:
+                    first = first or f" ({row['status'].removeprefix('failed: ')[:SHOWN]})"
+                    lacking["failed" + first] += 1
+                else:
+                    lacking.update(f"{name} empty" for name in wanted if not row[name])
+                job.advance(", ".join(f"{n} {what}" for what, n in lacking.items()))  # a wrong option shows at once
         answers = list(rows.done.values())
     print_latencies(answers)
     print(f"answers: {out}")
     answered = [row for row in answers if row["status"] == "ok"]
-    for option, path in (("contexts", contexts), ("context_ids", context_ids)):
-        if path is not None and answered and not any(row.get(option) for row in answered):
-            name = option.replace("_", "-")
-            print(f"note: --{name} {path} found nothing in any response", file=sys.stderr)
+    for name in wanted:
+        if answered and not any(row.get(name) for row in answered):
+            option = f"--{name.replace('_', '-')} {paths.paths[name]}"
+            print(f"note: {option} found nothing in any response", file=sys.stderr)
     if failed := [row["status"] for row in answers if row["status"].startswith("failed")]:
         print(f"{len(failed)} of {len(asked)} questions have no answer ({failed[0]}).", file=sys.stderr)
         print("Run the same command again to retry them", file=sys.stderr)

@@ -82,6 +82,7 @@ def test_answers_are_kept_with_what_was_retrieved_and_what_the_question_brought(
     assert other.returncode == 0 and read_jsonl(tmp_path / "b.jsonl")[0]["contexts"] == []
     for path in ("--contexts $.docs[0].none", "--context-ids $.ids"):
         assert f"note: {path} found nothing in any response" in other.stderr
+    assert re.search("asking: 2/2, .*, 2 contexts empty, 2 context_ids empty\n", other.stderr)
     assert rag.requests[-1].keys() == {"q"} and "system" not in read_jsonl(tmp_path / "b.jsonl")[0]
 
 
@@ -146,6 +147,7 @@ def test_a_question_that_fails_says_why_and_is_asked_again_alone(rag: ScriptedJu
         assert rows[name]["answer"] is None and rows[name]["latency_s"] is None
     assert rows["fine"]["status"] == "ok" and re.search(r"all +│ 1 +│ 11 ", done.stdout)
     assert "11 of 12 questions have no answer" in done.stderr
+    assert re.search(r"asking: 12/12, .*, 11 failed \(\w.*\)\n", done.stderr)  # shown while others are still asked
     assert SECRET not in (tmp_path / "a.jsonl").read_text() + done.stdout + done.stderr
 
     rag.requests.clear()
