@@ -20,6 +20,7 @@ BROKEN: dict[str, tuple[Any, str]] = {  # what is sent, and what is said of it
     "status 500": ({"status": 500, "body": {"error": f"out of\n order {SECRET}"}}, "HTTP 500: out of order [key]"),
     "redirect": ({"status": 307, "headers": {"Location": "http://elsewhere/"}}, "HTTP 307: redirects to"),
     "no JSON": ({"status": 200, "body": b"<html>"}, "answer is not valid JSON"),
+    "a stream": ({"status": 200, "body": b'event: token\ndata: {"answer": "Ten"}\n\n'}, "turn streaming off"),
     "deep": ({"status": 200, "body": DEEP}, "answer is not valid JSON"),
     "huge": ({"status": 200, "body": b'"' + b"x" * (BODY_MIB << 20)}, f"longer than {BODY_MIB} MiB"),
     "packed": ({"status": 200, "body": b"", "headers": {"Content-Encoding": "gzip"}}, "the answer is packed"),
@@ -145,9 +146,9 @@ def test_a_question_that_fails_says_why_and_is_asked_again_alone(rag: ScriptedJu
     for name, (_, reason) in BROKEN.items():
         assert rows[name]["status"].startswith("failed: ") and reason in rows[name]["status"], name
         assert rows[name]["answer"] is None and rows[name]["latency_s"] is None
-    assert rows["fine"]["status"] == "ok" and re.search(r"all +│ 1 +│ 11 ", done.stdout)
-    assert "11 of 12 questions have no answer" in done.stderr
-    assert re.search(r"asking: 12/12, .*, 11 failed \(\w.*\)\n", done.stderr)  # shown while others are still asked
+    assert rows["fine"]["status"] == "ok" and re.search(r"all +│ 1 +│ 12 ", done.stdout)
+    assert "12 of 13 questions have no answer" in done.stderr
+    assert re.search(r"asking: 13/13, .*, 12 failed \(\w.*\)\n", done.stderr)  # shown while others are still asked
     assert SECRET not in (tmp_path / "a.jsonl").read_text() + done.stdout + done.stderr
 
     rag.requests.clear()
