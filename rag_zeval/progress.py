@@ -70,6 +70,11 @@ class Job:
         self._parts.pop(row, None)
         self._show()
 
+    def tell(self, note: str) -> None:
+        """Show a note, as in `advance`, though no row is done."""
+        self._note = note
+        self._show()
+
     def part_done(self, row: str, share: float) -> None:
         """Count a share of a row, from 0 to 1, in the rate and the time left. The row itself does not count yet."""
         self._parts[row] = share

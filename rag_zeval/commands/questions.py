@@ -23,6 +23,8 @@ from rag_zeval.models.open import SPECS, open_backend, open_embedder
 from rag_zeval.terminal_tables import print_framed
 from rag_zeval.text import counted
 
+SHOWN = 80  # characters of the first failure, beside the progress bar
+
 if TYPE_CHECKING:
     from rag_zeval.documents.chunks import Chunk
 
@@ -149,21 +151,23 @@ def questions(
         outcomes = QuestionWriter(chunks, backend, embedder, seed).write(wanted, rows, each)
         with Progress() as progress, progress.job("writing", total, len(rows.done)) as job:
             for outcome in outcomes:
-                if outcome.row is not None:
-                    job.advance()
-                elif outcome.failed:
+                if outcome.failed:
                     failed.append(outcome.reason)
-                else:
+                elif outcome.row is None:
                     dropped[outcome.reason] += 1
+                notes = [f"{dropped.total()} dropped"] if dropped else []
+                notes += [f"{len(failed)} failed ({failed[0][:SHOWN]})"] if failed else []
+                (job.tell if outcome.row is None else job.advance)(", ".join(notes))
         written = Counter(row["slice_tag"] for row in rows.done.values())
     if failed:  # every failed reply has its own reason
         dropped[f"reply could not be read (first: {failed[0]})"] = len(failed)
     counts = [(kind, f"{written[kind]} of {number}") for kind, number in wanted.items()]
     print_framed(("", ""), [*counts, *((f"dropped: {reason}", str(count)) for reason, count in dropped.items())])
     print(f"questions: {out}")
-    once = " (each pair of chunks is asked about once)"
+    once = "" if failed else " (each pair of chunks is asked about once)"
     short = [kind + once * (KINDS[kind].chunks > 1) for kind in wanted if written[kind] < wanted[kind]]
     if short and (failed or not per_chunk):
-        way_out = "Run the same command again to retry" if failed else "Add documents, or ask for fewer questions"
+        others = "Add documents, ask for fewer questions, or try another model"
+        way_out = "Run the same command again to retry" if failed else others
         print(f"error: got fewer than {total} questions; short of: {', '.join(short)}. {way_out}", file=sys.stderr)
         raise typer.Exit(1)

@@ -42,6 +42,8 @@ LOOKED_AT = 5  # chunks that are searched for an answer to an unanswerable quest
 AGAIN = 0.7  # the temperature when a chunk is asked about again; the first time it is 0
 ALIKE = 0.9  # the cosine from which two questions are duplicates
 PASSES = 10  # most times that each chunk is asked about, for each kind, unless more questions about a chunk are wanted
+MOST_ATTEMPTS = 10  # for each question of a kind, but at least FEWEST_ATTEMPTS: a model may write none that counts
+FEWEST_ATTEMPTS = 100
 AskedAbout = dict[frozenset[Chunk], list[str]]  # the questions so far about the chunks tried
 
 Item = TypeVar("Item")
@@ -180,10 +182,10 @@ class QuestionWriter:
         per_chunk: the most questions of each kind about one chunk. A question about two chunks counts for the first.
 
         Kinds are written one after the other. Each chunk is asked about once before any is asked about again. A kind
-        ends at its number, after its passes (PASSES, or `per_chunk` if that is more), or after a pass without any
-        question. No more is asked than is lacking, and rows are written in the order of attempts. So the rows depend
-        neither on the order of replies nor on interruptions. A rerun asks dropped questions again (a cache then has the
-        reply).
+        ends at its number, after its passes (PASSES, or `per_chunk` if that is more), after a pass without any
+        question, or after MOST_ATTEMPTS for each question. No more is asked than is lacking, and rows are written in
+        the order of attempts. So the rows depend neither on the order of replies nor on interruptions. A rerun asks
+        dropped questions again (a cache then has the reply).
 
         Raises InputError if a row in the file is of another kind, or of other chunks, prompts, model or seed. Also
         raises it if a kind needs more chunks than there are.
@@ -200,11 +202,13 @@ class QuestionWriter:
             order = random.Random(f"{self._seed} {kind}").sample(self._chunks, len(self._chunks))
             most = per_chunk.get(kind, PASSES)
             passes = max(PASSES, most)
-            ids = {f"{kind}-{number}": chunk for number, chunk in enumerate(order * passes)}
+            numbered = [*enumerate(order * passes)][: max(FEWEST_ATTEMPTS, MOST_ATTEMPTS * number)]
+            ids = {f"{kind}-{number}": chunk for number, chunk in numbered}
             about = Counter(ids[id_] for id_ in ids.keys() & rows.done.keys())
             for trial in range(passes):
                 before = sum(map(len, asked.values()))
-                todo = self._attempts(kind, trial, order, asked, rows)
+                turns = numbered[trial * len(order) : (trial + 1) * len(order)]
+                todo = self._attempts(kind, trial, turns, asked, rows)
                 todo = (attempt for attempt in todo if about[attempt.chunks[0]] < most)
                 while batch := list(islice(todo, max(0, lacking))):
                     for attempt, outcome in self._outcomes(kind, batch, known):
@@ -248,10 +252,10 @@ class QuestionWriter:
         }
 
     def _attempts(
-        self, kind: str, trial: int, order: Sequence[Chunk], asked: AskedAbout, rows: RowWriter
+        self, kind: str, trial: int, turns: Sequence[tuple[int, Chunk]], asked: AskedAbout, rows: RowWriter
     ) -> Iterator[Attempt]:
         """Yield the attempts of one pass for chunks without a row. Add the questions of the other chunks to `asked`."""
-        for number, chunk in enumerate(order, trial * len(order)):
+        for number, chunk in turns:
             chunks: tuple[Chunk, ...] = (chunk,)
             if KINDS[kind].chunks == 2:  # paired with the nearest chunk, in the next pass with the second
                 chunks += tuple(self._index.nearest(chunk.text, but=chunk)[trial : trial + 1])

@@ -211,6 +211,7 @@ def test_too_few_questions_are_said_and_a_failed_one_is_tried_again(
     writer.delay = 0.001
     failed, rows = ask("q.jsonl", "--n=4", "--kinds=easy,unanswerable", status=1)
     assert counted(failed.stdout, "reply could not be read (first: HTTP 400: out of [red]order)") == 24 and not rows
+    assert re.search(r"writing: 0/4, 24 failed \(HTTP 400: out of \[red\]order\)\n", failed.stderr)
     short_of = "short of: easy, unanswerable. Run the same command again to retry"
     assert f"error: got fewer than 4 questions; {short_of}" in failed.stderr
     writer.delay = 0.0
@@ -222,8 +223,20 @@ def test_too_few_questions_are_said_and_a_failed_one_is_tried_again(
     assert [sorted(row["documents"]) for row in rows] == [["ferry-01.md", "ferry-02.md"]]
     (docs / "ferry-02.md").unlink()
     short, rows = ask("s.jsonl", "--kinds=easy", status=1)
-    assert "short of: easy. Add documents, or ask for fewer questions" in short.stderr
+    assert "short of: easy. Add documents, ask for fewer questions, or try another model" in short.stderr
     assert len(rows) == 3  # one for each sentence
+
+
+def test_a_model_that_writes_nothing_usable_is_not_asked_about_every_chunk(
+    docs: Path, writer: ScriptedJudge, ask: Any
+) -> None:
+    for at in range(150):
+        (docs / f"page-{at}.md").write_text(f"Page {at} is empty.")
+    writer.replies = lambda body: '{"question": null}'
+    for words, requests in ((["--n=5"], 100), (["--n=12"], 120), (["--per-chunk=1"], 162)):
+        writer.requests.clear()
+        ask("none.jsonl", *words, "--kinds=easy", status=0 if requests == 162 else 1)
+        assert len(writer.requests) == requests
 
 
 def test_rows_depend_on_the_seed_and_not_on_which_reply_comes_first(writer: ScriptedJudge, ask: Any) -> None:
