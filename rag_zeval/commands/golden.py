@@ -15,6 +15,7 @@ import typer
 from rag_zeval.commands.arguments import Map, ResultPath, check_files, check_threshold, read_names
 from rag_zeval.errors import InputError
 from rag_zeval.terminal_tables import print_table
+from rag_zeval.text import counted
 
 if TYPE_CHECKING:
     from rag_zeval.golden.failure_classes import Classified, Share
@@ -128,7 +129,7 @@ def retrieval(
     print_table(("slice", "questions", "measure", *(f"k = {one}" for one in ks)), rows)
     print("In brackets: 95% intervals over questions, by bootstrap, or Wilson's where all values are 0 or 1.")
     if unanswerable:
-        print(f"{unanswerable} questions are unanswerable and left out: they have no gold chunks")
+        print(f"{counted(unanswerable, 'unanswerable question')} left out: there are no gold chunks to find")
     for at, n in short_lists(rankings, ks):
         print(f"k = {at}: {n} of {len(rankings)} rows have fewer than {at} ids")
     if note := never_match((ranking.retrieved, ranking.gold) for ranking in rankings):

@@ -105,7 +105,7 @@ BAD = [
 def test_an_unanswerable_question_is_counted_and_no_fault(run: Any, tmp_path: Path) -> None:
     path = write(tmp_path / "mine.jsonl", row(["a"], ["a"]), row(["a"], []) | {"truth": None})
     shown = run("retrieval", path)
-    assert shown.returncode == 0 and "1 questions are unanswerable" in shown.stdout
+    assert shown.returncode == 0 and "1 unanswerable question left out" in shown.stdout
     both = row(["a"], []) | {"truth": None, "gold_answer": "Nine."}  # it has an answer, under its other name
     assert "field 'gold_chunk_ids' is empty" in run("retrieval", write(tmp_path / "both.jsonl", both)).stderr
     only = write(tmp_path / "only.jsonl", row(["a"], []) | {"truth": None})
