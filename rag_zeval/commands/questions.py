@@ -21,7 +21,7 @@ from rag_zeval.commands.arguments import (
 from rag_zeval.errors import InputError
 from rag_zeval.models.open import SPECS, open_backend, open_embedder
 from rag_zeval.terminal_tables import print_framed
-from rag_zeval.text import counted
+from rag_zeval.text import counted, one_line
 
 SHOWN = 80  # characters of the first failure, beside the progress bar
 
@@ -75,6 +75,14 @@ def _read(docs: list[Path]) -> "list[Chunk]":
     characters = sum(len(document.text) for document in reading.documents)
     sizes = {"document": len(reading.documents), "chunk": len(found), "character": characters}
     print(", ".join(counted(n, noun) for noun, n in sizes.items()), flush=True)
+    firsts: dict[str, str] = {}
+    if twins := [chunk for chunk in found if firsts.setdefault(chunk.text, chunk.id) != chunk.id]:
+        shown = f"{one_line(twins[0].id)} and {one_line(firsts[twins[0].text])}"
+        print(
+            f"note: {counted(len(twins), 'chunk')} with the text of an earlier chunk, such as {shown}. Only the chunk "
+            "that a question was written about counts as its gold chunk; to measure retrieval, remove the copies",
+            file=sys.stderr,
+        )
     return found
 
 

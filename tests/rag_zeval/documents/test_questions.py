@@ -134,6 +134,17 @@ def test_what_is_asked_about_and_what_not_is_told_before_anything_is_sent(docs: 
     ]
 
 
+def test_chunks_with_the_same_text_are_told(run: Any, tmp_path: Path) -> None:
+    """A retriever may find either of them, and only one is the gold chunk."""
+    same = " ".join(f"Dog {n} is free." for n in range(39))  # 195 words
+    for name, end in (("v1.txt", "All of the cats are free, too."), ("v2.txt", "Each of the cats pays.")):
+        (tmp_path / name).write_text(f"{same}\n\n{end}")
+    done = run("chunks", "v1.txt", "v2.txt", "--out=chunks.csv")
+    told = "note: 1 chunk with the text of an earlier chunk, such as v2.txt#1 and v1.txt#1. "
+    assert done.returncode == 0 and done.stderr.startswith(told)
+    assert run("chunks", "v1.txt", "--out=chunks.csv").stderr == ""
+
+
 SPOILED: list[tuple[str, str, str, Row]] = [  # the reason, the prompt, whose document it is about, what is replied
     (NOT_VERBATIM, "question_easy", "Ann3 ", {"snippet": "Ferry 3 went to island 33."}),
     ("reply could not be read", "question_easy", "Ann4 ", {"snippet": ""}),
