@@ -6,6 +6,7 @@ from typing import Any
 from rag_zeval.collect.answers import Found, ask_each
 from rag_zeval.files import Row
 from rag_zeval.models.responses.bounded_http import SHOWN
+from rag_zeval.secrets import without_keys
 
 
 def ask(
@@ -21,7 +22,7 @@ def ask(
         said = chain.invoke({question: text})
         keys = [*said] if isinstance(said, Mapping) else []
         if lacking := [key for key in (answer, contexts) if key not in keys]:
-            shown = repr(said)[:SHOWN]
+            shown = without_keys(repr(said))[:SHOWN]  # half a key would not be recognised later
             raise ValueError(f"no {' and no '.join(map(repr, lacking))} in what the chain returns: {shown}")
         documents = said[contexts]
         ids = tuple(document.id for document in documents)

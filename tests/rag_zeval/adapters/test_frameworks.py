@@ -118,6 +118,9 @@ def test_a_chain_that_returns_something_else_says_what(questions: list[Row]) -> 
     assert "no 'answer' and no 'context' in what the chain returns: {'input': 'When?', 'result'" in row["status"]
     row, _ = langchain.ask(SimpleNamespace(invoke=lambda given: "the answer"), questions)
     assert "no 'answer' and no 'context' in what the chain returns: 'the answer'" in row["status"]
+    key = "sk-" + "aZ4b" * 12
+    row, _ = langchain.ask(SimpleNamespace(invoke=lambda given: f"{'x' * 71} {key}"), questions)
+    assert key[:5] not in row["status"]
 
 
 def test_answers_are_kept_as_they_come_and_only_failed_ones_are_asked_again(
