@@ -89,6 +89,16 @@ def decimals_beside(value: float, bound: float, least: int = 3) -> int:
     return next((decimals for decimals in range(least, 10) if side(round(value, decimals)) == side(value)), 10)
 
 
+def percent(share: float, decimals: int = 1) -> str:
+    """Return a share in percent, with more decimals than these if it would else seem to be 0% or 100%.
+
+    >>> percent(0.25), percent(1999 / 2000)
+    ('25.0%', '99.95%')
+    """
+    decimals = max(decimals_beside(100 * share, bound, decimals) for bound in (0, 100))
+    return f"{share:.{decimals}%}"
+
+
 def with_interval(
     value: float | None, low: float | None, high: float | None, form: str = ".3f", none: str = "-"
 ) -> str:

@@ -13,7 +13,7 @@ from eval_benchmarks.datasets.labelled.description import MACRO, POOLED
 from eval_benchmarks.output.table import NONE, Table
 from eval_benchmarks.trials import scorer_name
 from rag_zeval.files import Row
-from rag_zeval.text import with_interval
+from rag_zeval.text import percent, with_interval
 
 TableColumns = Mapping[str, Callable[[Row], str]]  # head -> cell of a row
 
@@ -49,7 +49,7 @@ def _labelled(metric: str) -> Callable[[Row], str]:
 
 SIZE_COLUMNS: TableColumns = {
     "n": _number("n", 0),
-    "coverage": lambda row: NONE if row["coverage"] is None else f"{row['coverage']:.1%}",
+    "coverage": lambda row: NONE if row["coverage"] is None else percent(row["coverage"]),
 }
 VALUE_COLUMNS: TableColumns = {
     "scorer": _text("scorer"),

@@ -9,6 +9,7 @@ from eval_benchmarks.datasets.ragchecker_meta import KINDS, RagcheckerMeta
 from eval_benchmarks.output.curves import style
 from eval_benchmarks.trials import BenchResults, ScorerTrials
 from rag_zeval.statistics.weighted_correlations import Floats
+from rag_zeval.text import percent
 
 LABELS = {-2: "#a50f15", -1: "#e6846e", 0: "#8a8f98", 1: "#6aaed6", 2: "#08519c"}  # answer 1 better ... answer 2
 LEGEND = {-2: "−2: answer 1 much better", -1: "−1", 0: "0: equal", 1: "1", 2: "2: answer 2 much better"}
@@ -42,7 +43,7 @@ def density_figure(results: BenchResults) -> Any | None:
         style(ax, "score difference, answer 2 minus answer 1")
         ax.set_ylabel("density")
         coverage = scorer.metrics[KINDS[0]].mean_coverage
-        ax.set_title(f"{textwrap.fill(scorer.name, TITLE_WIDTH)}\ncoverage {coverage:.1%}", fontsize=9)
+        ax.set_title(f"{textwrap.fill(scorer.name, TITLE_WIDTH)}\ncoverage {percent(coverage)}", fontsize=9)
         deltas, labels = _deltas_and_labels(scorer)
         for label, colour in LABELS.items():
             of_label = deltas[labels == label]

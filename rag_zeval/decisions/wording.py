@@ -11,7 +11,7 @@ from rag_zeval.decisions.sides import Side
 from rag_zeval.results import Judged
 from rag_zeval.statistics.bootstrap import BootstrapEstimate
 from rag_zeval.terminal_tables import print_framed
-from rag_zeval.text import counted, decimals_beside, one_line, visible
+from rag_zeval.text import counted, decimals_beside, one_line, percent, visible
 
 DASH = "–"
 MOST_EDITS = 10  # most edited cases that are named
@@ -46,7 +46,7 @@ def cells(difference: Difference) -> list[str]:
 
 
 def coverage(name: str, of: Coverage, decimals: int = 1) -> str:
-    return f"{name}: {of.scored} of {of.cases} cases have a score ({of.share:.{decimals}%})"
+    return f"{name}: {of.scored} of {of.cases} cases have a score ({percent(of.share, decimals)})"
 
 
 def truthless(n: int) -> str:

@@ -1,6 +1,7 @@
 """The figures of a report as PNG, for a paper: means with intervals, histograms, slices."""
 
 import io
+import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -17,11 +18,14 @@ OTHER_FONTS = (  # for letters that matplotlib's own font lacks, if they are ins
     "Noto Sans CJK SC", "Noto Sans CJK JP", "Source Han Sans SC", "WenQuanYi Zen Hei", "PingFang SC",
     "Hiragino Sans GB", "Arial Unicode MS", "Noto Sans Devanagari", "Noto Sans Thai", "Noto Emoji",
 )  # fmt: skip
-WIDTH, LINE = 4.2, 0.32  # inches: width of a panel, height of a line in it
+WIDTH, LINE = 4.2, 0.32  # inches: width of a panel whose labels are SHORT_LABEL characters long, height of a line in it
+CHARACTER, SHORT_LABEL = 0.07, 20  # inches that each further character of a label adds
+MOST_BESIDE = 3  # panels in a row
 LONGEST_NAME = 40  # characters
 SLICES = 30  # most slices that are drawn, the worst ones
 COLOURS = ("#0b5cad", "#d9730d", "#57606a", "#7a5195", "#3f8f4f", "#b23a48")  # of systems; their shapes differ as well
-SHAPES = "osD^vP"
+SHAPES = "osD^vPX"  # their number and that of the colours share no factor, so 42 systems look different
+ESTIMATE = "score: mean and 95% interval over cases"
 CHARTS = ("means", "histograms", "slices")  # and the names of their files
 
 
@@ -58,17 +62,21 @@ def write_charts(folder: Path, rows: Iterable[Row]) -> list[Path]:
 
 def _means(figure: Any, table: ScoreTable) -> None:
     """Draw a panel for each metric, with a line for each system."""
-    panels = _panels(figure, 1, len(table.metrics), LINE * len(table.systems) + 0.9)[0]
-    for ax, metric in zip(panels, table.metrics, strict=True):
-        columns = [table.column(metric, system) for system in table.systems]
+    by_metric = [[table.column(metric, system) for system in table.systems] for metric in table.metrics]
+    labels = [
+        [f"{_short(name)}\n{_coverage(of)}" for name, of in zip(table.systems, columns, strict=True)]
+        for columns in by_metric
+    ]
+    panels = _labelled(figure, labels, LINE * len(table.systems) + 1.1)
+    for ax, metric, columns, of_metric in zip(panels, table.metrics, by_metric, labels, strict=True):
         _estimates(ax, columns, COLOURS[0], SHAPES[0], 0.0)
-        labels = [f"{_short(name)}\n{_coverage(of)}" for name, of in zip(table.systems, columns, strict=True)]
-        _lines(ax, metric, labels, table.scale(metric))
+        _lines(ax, metric, of_metric, table.scale(metric))
+    figure.supxlabel(ESTIMATE, fontsize=8)
 
 
 def _histograms(figure: Any, table: ScoreTable) -> None:
     """Draw a row of panels for each metric, with a panel for each system."""
-    panels = _panels(figure, len(table.metrics), len(table.systems), 1.9)
+    panels = _panels(figure, len(table.metrics), len(table.systems), 2.1, WIDTH)
     for of_metric, metric in zip(panels, table.metrics, strict=True):
         scale = table.scale(metric)
         width = (scale.high - scale.low) / BINS
@@ -80,33 +88,46 @@ def _histograms(figure: Any, table: ScoreTable) -> None:
             if of and of.mean is not None:
                 ax.axvline(of.mean, color=COLOURS[1], linestyle="--")
             ax.set_xlim(scale.low, scale.high)
-            ax.set_title(f"{_short(metric)}, {_short(system)}\n{_coverage(of)}", fontsize=8)
+            ax.set_title(f"{_short(metric)}\n{_short(system)}\n{_coverage(of)}", fontsize=8)
             ax.set_ylabel("answers")
             ax.set_ylim(0, 1.05 * max(1, *counts))
             ax.yaxis.get_major_locator().set_params(integer=True)
+    figure.supxlabel("score; the dashed line is the mean", fontsize=8)
 
 
 def _slices(figure: Any, table: ScoreTable) -> None:
     """Draw a panel for each metric, with a line for each slice, the worst on top. A line has a point per system."""
     by_metric = [table.worst_slices(metric)[:SLICES] for metric in table.metrics]
     height = LINE * max(map(len, by_metric)) * max(1.0, len(table.systems) / 2) + 1.2
-    panels = _panels(figure, 1, len(table.metrics), height)[0]
-    for ax, metric, slices in zip(panels, table.metrics, by_metric, strict=True):
+    labels = [[f"{_short(tag)} (n = {_counts(columns)})" for tag, columns in slices] for slices in by_metric]
+    panels = _labelled(figure, labels, height)
+    for ax, metric, slices, of_metric in zip(panels, table.metrics, by_metric, labels, strict=True):
         for at, system in enumerate(table.systems):
             offset = (at - (len(table.systems) - 1) / 2) * 0.7 / len(table.systems)
             colour, shape = COLOURS[at % len(COLOURS)], SHAPES[at % len(SHAPES)]
             _estimates(ax, [columns[at] for _, columns in slices], colour, shape, offset)
             name = " " * system.startswith("_") + _short(system)  # matplotlib leaves labels with "_" out of legends
             ax.plot([], [], color=colour, marker=shape, linestyle="", label=name)
-        labels = [f"{_short(tag)} (n = {_counts(columns)})" for tag, columns in slices]
-        _lines(ax, metric, labels, table.scale(metric))
+        _lines(ax, metric, of_metric, table.scale(metric))
         if rest := len(table.slices) - len(slices):
             ax.set_xlabel(f"{rest} better slices are not shown", fontsize=8)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
+    entries = panels[0].get_legend_handles_labels()
+    figure.legend(*entries, loc="outside lower center", ncols=3, fontsize=8, title=ESTIMATE, title_fontsize=8)
 
 
-def _panels(figure: Any, rows: int, columns: int, height: float) -> Any:
-    figure.set_size_inches(WIDTH * columns, height * rows)
+def _labelled(figure: Any, labels: Sequence[Sequence[str]], height: float) -> Any:
+    """Return a panel for each metric, so wide that the labels of its lines do not squeeze what is drawn."""
+    longest = max(len(line) for of_panel in labels for label in of_panel for line in label.split("\n"))
+    columns = min(MOST_BESIDE, len(labels))
+    width = WIDTH + CHARACTER * max(0, longest - SHORT_LABEL)
+    panels = _panels(figure, math.ceil(len(labels) / columns), columns, height, width).flat
+    for ax in panels[len(labels) :]:
+        ax.remove()
+    return panels[: len(labels)]
+
+
+def _panels(figure: Any, rows: int, columns: int, height: float, width: float) -> Any:
+    figure.set_size_inches(width * columns, height * rows)
     panels = figure.subplots(rows, columns, squeeze=False)
     for ax in panels.flat:
         ax.spines[["top", "right"]].set_visible(False)
@@ -132,8 +153,9 @@ def _lines(ax: Any, title: str, labels: Sequence[str], scale: Scale) -> None:
 
 
 def _counts(columns: Sequence[Column | None]) -> str:
-    """Return the systems' numbers of scores. Equal numbers are listed once."""
-    return ", ".join(dict.fromkeys(str(of.scored) for of in columns if of))
+    """Return the systems' numbers of scores, as a range if they differ."""
+    counts = [of.scored for of in columns if of] or [0]
+    return " to ".join(str(count) for count in dict.fromkeys((min(counts), max(counts))))
 
 
 def _coverage(of: Column | None) -> str:

@@ -11,11 +11,13 @@ from rag_zeval.decisions.comparison import Changed, Comparison
 from rag_zeval.decisions.wording import COLUMNS, CORRECTED, cells, notes
 from rag_zeval.files import write_chunks
 from rag_zeval.judge.example import Example
+from rag_zeval.report.html import MEANINGS
 from rag_zeval.report.judgement import judged
 from rag_zeval.results import Judged
 from rag_zeval.templates import TEMPLATES, templates
 from rag_zeval.text import counted
 
+HEADING = 140  # most characters of a question that stand above its answers while they are closed
 SHOWN = 10  # most questions shown that got worse, and as many that got better
 
 
@@ -27,7 +29,7 @@ def write_page(path: Path, names: Sequence[str], comparisons: Sequence[Compariso
     page = (
         templates(TEMPLATES)
         .get_template("comparison.html")
-        .generate(names=names, metrics=[_metric(one) for one in comparisons])
+        .generate(names=names, metrics=[_metric(one) for one in comparisons], meanings=MEANINGS, shown=HEADING)
     )
     write_chunks(path, page)
 

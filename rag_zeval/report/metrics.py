@@ -64,6 +64,7 @@ class Validity:
             yield Table(
                 "Correlation of metrics (Kendall's tau-b)",
                 "1: both metrics rank all answers alike, so one of them is enough. 0: they have nothing in common. "
+                "-1: they rank them in opposite orders. "
                 f"{NOTHING}: one of them gives all answers the same score, or they share no answer.",
                 ("", *numbers),
                 matrix,
@@ -72,7 +73,7 @@ class Validity:
                 (one for one in self.pairs if one.value is not None), key=lambda one: -abs(one.value or 0.0)
             )
             yield Table(
-                "Pairs of metrics, the most alike first",
+                "Pairs of metrics, the strongest correlation first",
                 "In brackets: 95% bootstrap intervals over cases.",
                 ("metric", "metric", "answers", "tau-b"),
                 [(one.metric, one.other, str(one.n), _shown(one)) for one in ranked],

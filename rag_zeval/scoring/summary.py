@@ -12,6 +12,7 @@ from rag_zeval.scorers.registry import lower_is_better
 from rag_zeval.scoring.spending import Spending
 from rag_zeval.scoring.statuses import status_kinds
 from rag_zeval.statistics.bootstrap import score_interval
+from rag_zeval.text import percent
 
 STATUSES_SHOWN = 12  # failures may quote their replies, so there may be very many
 Answer = tuple[str, int, float | None]  # its case, trial and score
@@ -164,11 +165,12 @@ def frequent_statuses(summary: Summary) -> list[tuple[str, int]]:
 
 
 def column_cells(column: Column) -> list[str]:
-    """Return the cells of a table: mean, 95% interval, and how many answers have a score."""
+    """Return the cells of a table: mean, 95% interval, and how many answers have a score, with a share if not all."""
+    share = f" ({percent(column.coverage)})" if column.coverage < 1 else ""
     return [
         "none" if column.mean is None else f"{column.mean:.3f}",
         "none" if column.ci is None else f"{column.ci[0]:.3f} to {column.ci[1]:.3f}",
-        f"{column.scored} of {column.answers} ({column.coverage:.1%})",
+        f"{column.scored} of {column.answers}{share}",
     ]
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rag_zeval.text import percent
+
 if TYPE_CHECKING:
     from jinja2 import Environment
 
@@ -26,5 +28,5 @@ def templates(*folders: Path, filters: Mapping[str, Callable[..., str]] | None =
 
     loader, escaped = FileSystemLoader(folders), select_autoescape(["html"])
     environment = Environment(loader=loader, autoescape=escaped, undefined=StrictUndefined, **options)
-    environment.filters.update(filters or {})
+    environment.filters.update({"percent": percent, **(filters or {})})
     return environment

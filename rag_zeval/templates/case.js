@@ -3,7 +3,9 @@
 /** All of a case: what it was judged by on one side, answers and what was said of them on the other, a column a system. */
 function caseBody(one) {
   const marks = new Map(); // the element that marks a quote
-  const body = make("div", "body", make("p", "asked text", one.question), references(one, marks));
+  const slice = slices.length > 1 ? [" · ", make("bdi", "", slices[one.slice])] : [];
+  const which = make("h3", "which", make("bdi", "", one.id), ...slice);
+  const body = make("div", "body", which, make("p", "asked text", one.question), references(one, marks));
   const there = [...new Set(one.rows.flatMap((row) => row.systems))];
   const shown = there.filter((system) => chosen.system === ANY || system === chosen.system);
   const grid = make("div", "systems");

@@ -42,7 +42,7 @@ const cases = readCases();
 
 /** What a metric says of a system's answer, over all trials; null if it was not asked. */
 function judge(one, metric, system) {
-  const found = { value: null, status: null, kind: "", claims: 0, unsupported: 0 };
+  const found = { system, value: null, status: null, kind: "", claims: 0, unsupported: 0 };
   let sum = 0;
   let scored = 0;
   for (const row of one.rows) {
@@ -186,13 +186,15 @@ function render() {
 function listItem(at) {
   const { one, found, unsupported } = lines[at];
   const claims = found.reduce((sum, each) => sum + (each?.claims ?? 0), 0);
+  const doubt = make("span", "doubt", unsupported ? `✗ ${unsupported} of ${claims}` : "");
+  if (unsupported) doubt.ariaLabel = `${unsupported} of ${claims} claims unsupported`;
   const button = make(
     "button",
     "row",
     make("span", "id", one.id.slice(0, SHORT)),
     make("span", "question", one.question.slice(0, SHORT)),
     make("span", "slice", slices[one.slice].slice(0, SHORT)),
-    make("span", "doubt", unsupported ? `✗ ${unsupported} of ${claims}` : ""),
+    doubt,
     ...columns(found).map((each) => scoreOf(each, chosen.metric)),
   );
   button.type = "button";
@@ -221,6 +223,11 @@ function scoreOf(found, metric) {
   if (!found) return make("span", "");
   const score = make("span", "score", found.value === null ? found.kind.slice(0, 10) : found.value.toFixed(2));
   score.title = found.status.slice(0, SHORT);
+  if (found.system !== undefined) {
+    const system = systems[found.system].slice(0, SHORT);
+    score.title = `${system}: ${score.title}`;
+    score.ariaLabel = `${system}: ${score.textContent}`; // its column has no head that a screen reader reads
+  }
   if (found.value === null) {
     score.classList.add("without");
   } else {
@@ -356,7 +363,7 @@ window.addEventListener("beforeprint", () => {
   const shown = lines.slice(0, PRINTED);
   const rest = lines.length - shown.length;
   find("printed").replaceChildren(
-    ...shown.map(({ one }) => make("article", "case", make("h3", "text", one.id), caseBody(one))),
+    ...shown.map(({ one }) => make("article", "case", caseBody(one))),
     ...(rest ? [make("p", "note", `${rest.toLocaleString("en")} more cases are not printed.`)] : []),
   );
 });

@@ -21,6 +21,7 @@ from eval_benchmarks.output.bench_report import make_report, write_report
 from eval_benchmarks.output.cases import case_page, find_case
 from eval_benchmarks.output.columns import bench_tables, comma_separated
 from eval_benchmarks.output.densities import density_figure
+from eval_benchmarks.output.page import TEMPLATES
 from eval_benchmarks.output.summary import summary_rows
 from eval_benchmarks.output.table import Table, escape_latex, latex, markdown
 from eval_benchmarks.trials import BenchResults, Trial, group_trials
@@ -219,3 +220,11 @@ def test_figures_of_an_earlier_run_do_not_stay(written: Any, judged: Any) -> Non
     write_report(report, out)
     assert not (out / "densities.png").exists() and not (out / "cases.html").exists()
     assert [note.split(" ")[0] for note in report.notes] == ["densities.png", "cases.html"]
+
+
+@pytest.mark.parametrize("template", sorted(TEMPLATES.glob("*.html")), ids=lambda path: path.name)
+def test_every_page_follows_the_colour_scheme_and_only_its_tables_scroll_sideways(template: Path) -> None:
+    source = template.read_text()
+    assert source.startswith('{% extends "page.html" %}')  # its style has both schemes, and it loads nothing
+    assert "#" not in re.sub(r"\{#.*?#\}", "", source.split("{% block style %}")[1].split("{% block body %}")[0])
+    assert re.findall(r'(?<!<div class="wide">)<table', source) == []

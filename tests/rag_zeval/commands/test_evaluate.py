@@ -323,7 +323,7 @@ def test_the_end_of_a_long_run_does_not_hold_its_rows(
     write_rows(tmp_path / "in.jsonl", [{**row(0), "id": f"r{n}"} for n in range(count)])
     write_rows(out, [{**made, "id": f"r{n}|rag_zeval", "case": f"r{n}"} for n in range(count)])
     shown, mib = run_measured("evaluate", "in.jsonl", "--model", endpoint.spec(), "--out", out)
-    assert f"{count} of {count} (100.0%)" in shown and f"0 of {count} (0.0%)" in shown and len(endpoint.requests) == 1
+    assert f"{count} of {count}" in shown and f"0 of {count} (0.0%)" in shown and len(endpoint.requests) == 1
     assert mib < out.stat().st_size / 2**20 + 80
 
 
@@ -336,7 +336,7 @@ def test_an_unreadable_reply_is_asked_again_also_with_a_cache(
     assert "2 of 4 (50.0%)" in evaluate(*options).stdout
     endpoint.replies = reply_text(2)
     again = evaluate(*options)
-    assert "retrying 2 failed rows" in again.stderr and "4 of 4 (100.0%)" in again.stdout
+    assert "retrying 2 failed rows" in again.stderr and "4 of 4" in again.stdout
     assert "56 in, 40 out" in again.stdout  # 8 replies: those that nobody could read were paid for too
     assert [number(sent) for sent in endpoint.requests[6:]] == [1, 1]
     (tmp_path / "o.jsonl").unlink()

@@ -289,7 +289,7 @@ def test_python_gives_what_the_command_gives(
     head, *means = repr(results).splitlines()  # what a notebook shows
     assert head.startswith("24 results")
     assert [line.split(",")[0] for line in means] == ["rag_zeval@contexts", "bleu@contexts"]
-    assert f"mean {frame.score[:12].mean():.3f}," in means[0] and means[0].endswith("12 of 12 (100.0%) scored")
+    assert f"mean {frame.score[:12].mean():.3f}," in means[0] and means[0].endswith("12 of 12 scored")
 
 
 def case(id_: str, *answers: str, **more: Any) -> Case:

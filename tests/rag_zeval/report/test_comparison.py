@@ -39,3 +39,18 @@ def test_the_page_says_how_many_changed_questions_it_leaves_out(
     page = (tmp_path / "page.html").read_text()
     assert "<h3>Got worse: the 10 that changed most of 12 questions</h3>" in page
     assert "<h3>Got better: 1 question</h3>" in page
+
+
+def test_a_question_can_be_read_to_its_end_and_a_metric_is_explained(
+    make_row: Any, make_claim: Any, run: Any, browser: Any, tmp_path: Path
+) -> None:
+    question = "Is it so, and " * 30 + "why?"
+    for name, verdict in (("a.jsonl", True), ("b.jsonl", False)):
+        row = make_row("1", [[make_claim("So.", verdict)]], question=question, metric="rag_zeval@contexts")
+        (tmp_path / name).write_bytes(json_line(row))
+    assert run("compare", "a.jsonl", "b.jsonl", "--html=page.html").returncode == 0
+    browser.open(tmp_path / "page.html")
+    browser.run("document.querySelector('details').open = true")
+    assert browser.texts("details .asked") == [question]
+    notes = " ".join(browser.texts(".note"))
+    assert "rag_zeval@contexts is faithfulness" in notes and "corrected" not in notes  # there are no labels

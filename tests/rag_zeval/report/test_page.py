@@ -80,6 +80,59 @@ def test_texts_run_in_the_direction_of_their_own_letters(
     assert browser.run("getComputedStyle(document.querySelector('.asked')).textAlign") == "start"
 
 
+@pytest.mark.parametrize("width", [1300, 400])
+def test_names_that_differ_only_at_their_ends_can_be_told_apart_at_every_width(
+    width: int, browser: Any, write_page: Any, make_row: MakeRow, make_claim: Any
+) -> None:
+    long = "a name of many words, the same in each " * 12
+    rows = [
+        make_row(
+            f"{long}{at}", [[make_claim("So.", False)]] * 2, slice_tag=f"{long}{at}", systems=[f"{long}x", f"{long}y"]
+        )
+        for at in range(2)
+    ]
+    browser.open(write_page(rows), width=width, height=HIGH)
+    browser.press("j", "Enter")
+    # the end of each name is on the page, or in a box that scrolls to it
+    names = json.dumps("th .name, figure .name, .pick, .systems .name, .which bdi")
+    reached = (
+        f"[...document.querySelectorAll({names})]"
+        + """.every((name) => {
+      if (getComputedStyle(name).overflowY !== "hidden") name.scrollTop = name.scrollHeight;
+      const [box, end] = [name.getBoundingClientRect(), document.createRange()];
+      end.selectNodeContents(name);
+      const last = [...end.getClientRects()].at(-1);
+      return last.bottom <= box.bottom + 1 && last.right <= box.right + 1;
+    })"""
+    )
+    assert browser.run(reached)
+    assert browser.texts(".which bdi") == [f"{long}0", f"{long}0"]
+    assert browser.run("document.documentElement.scrollWidth <= window.innerWidth")
+    spoken = browser.run("document.querySelector('#list .score').ariaLabel")  # the head of its column is only seen
+    assert spoken == f"{long}x"[:300] + ": 0.00"
+
+
+def test_the_first_column_stays_while_a_table_of_many_systems_scrolls(
+    browser: Any, write_page: Any, make_row: MakeRow
+) -> None:
+    systems = [f"system {at}" for at in range(10)]
+    rows = [
+        make_row(at, metric="rag_zeval@contexts", systems=[system], slice_tag=at) for system in systems for at in "ab"
+    ]
+    for width in (1300, 400):
+        browser.open(write_page(rows), width=width)
+        browser.run("document.querySelector('.wide').scrollLeft = 500")
+        browser.wait()
+        left = "[...document.querySelectorAll('.wide th:first-child')].map((one) => one.getBoundingClientRect().left)"
+        assert all(at >= 0 for at in browser.run(left))
+        lines = """[...document.querySelectorAll(".wide th:first-child .name")].map((one) => {
+          const text = document.createRange();
+          text.selectNodeContents(one);
+          return text.getClientRects().length;
+        })"""
+        assert set(browser.run(lines)) == {1}, "a metric's name is broken within a word"
+
+
 def test_what_gets_into_the_page_all_the_same_may_neither_run_nor_load(
     browser: Any, write_page: Any, make_row: MakeRow
 ) -> None:
@@ -436,7 +489,7 @@ def test_what_is_coloured_can_be_read(
 
 def test_cases_are_printed_as_they_are_filtered(browser: Any, write_page: Any, make_row: MakeRow) -> None:
     rows = [make_row(str(at)) for at in range(149)]
-    browser.open(write_page([*rows, make_row("x" * 600, slice_tag="slice")]), scheme="dark")
+    browser.open(write_page([*rows, make_row("x" * 600, slice_tag="slice")]), height=1200, scheme="dark")
     browser.search("12")
     browser.run("addEventListener('beforeprint', () => { window.printed = find('printed').children.length })")
     browser.call("Page.printToPDF")
@@ -447,7 +500,7 @@ def test_cases_are_printed_as_they_are_filtered(browser: Any, write_page: Any, m
     browser.call("Emulation.setEmulatedMedia", media="print")
     browser.choose("slice", "slice")
     browser.run("dispatchEvent(new Event('beforeprint'))")
-    assert browser.texts("#printed h3.text") == ["x" * 600] and "x" * 600 not in browser.texts("#list .id")
+    assert browser.texts("#printed .which bdi") == ["x" * 600, "slice"] and "x" * 600 not in browser.texts("#list .id")
     assert browser.run("document.documentElement.scrollWidth <= window.innerWidth")  # nothing is cut off
     assert browser.run("getComputedStyle(document.querySelector('.wide')).overflowX") == "visible"
     browser.run("dispatchEvent(new Event('afterprint'))")
