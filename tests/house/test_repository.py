@@ -112,7 +112,11 @@ def test_no_text_file_is_opened_in_the_encoding_of_the_machine() -> None:
             called = ast.unparse(call.func)
             name, named = called.rpartition(".")[2], {word.arg for word in call.keywords}
             binary = any(re.search("'[rwax]b'", ast.unparse(argument)) for argument in call.args)
-            if name in ENCODING_AT and called not in ("write_text", "os.open", "gzip.open", "archive.open") and not binary:
+            if (
+                name in ENCODING_AT
+                and called not in ("write_text", "os.open", "gzip.open", "archive.open")
+                and not binary
+            ):
                 assert "encoding" in named or len(call.args) > ENCODING_AT[name], f"{path}:{call.lineno}"
             assert "encoding" in named or not {"text", "universal_newlines"} & named or name != "run", (
                 f"{path}:{call.lineno}"
