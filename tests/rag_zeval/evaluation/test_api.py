@@ -148,6 +148,7 @@ def test_ctrl_c_in_a_cell_keeps_what_is_there(literal_judge: ScriptedJudge, tmp_
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGINT)
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for its background jobs
     literal_judge.faults = ["ok", "ok", "ok", "hang"]
     out = tmp_path / "rows.jsonl"
     threading.Thread(target=interrupt).start()
