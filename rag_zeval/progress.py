@@ -18,6 +18,7 @@ from rag_zeval.text import visible
 
 LINE_EVERY = 30.0  # seconds between the lines about a job; the last one is printed at its end
 SLOW = 0.1  # rows a second; slower runs show rows a minute
+SHOWN = 80  # characters of a reason that is part of a note beside the bar
 _screen = threading.Lock()  # held by the run that draws bars: concurrent runs would draw over each other
 
 

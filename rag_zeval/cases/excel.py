@@ -55,7 +55,7 @@ def read_sheet(content: bytes) -> tuple[list[list[Any]], set[int]]:
         return [], set()
     (at,) = shown
     rows = tables[at]
-    hidden, formats = _looks(archive, at)
+    hidden, formats = _appearance(archive, at)
     for row, cells in enumerate(rows):
         cells[:] = [_as_shown(cell, formats.get((row, column))) for column, cell in enumerate(cells)]
     # None in other formats than .xlsx
@@ -105,7 +105,7 @@ def _as_shown(cell: Any, code: str | None) -> Any:
     return Formatted(number)
 
 
-def _looks(archive: ZipFile, at: int) -> tuple[set[int], Formats]:
+def _appearance(archive: ZipFile, at: int) -> tuple[set[int], Formats]:
     """Return the hidden rows of sheet number `at`, and the formats of its cells that are no plain ones."""
     if "xl/workbook.xml" not in archive.namelist():  # another format than .xlsx
         return set(), {}

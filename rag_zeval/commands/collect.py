@@ -11,8 +11,6 @@ import typer
 from rag_zeval.commands.arguments import check_files
 from rag_zeval.errors import InputError
 
-SHOWN = 80  # characters of the first failure, beside the progress bar
-
 
 def collect(
     questions: Annotated[
@@ -78,7 +76,7 @@ def collect(
     from rag_zeval.collect.request_body import RequestBody
     from rag_zeval.files import read_json
     from rag_zeval.models.as_finished import as_finished
-    from rag_zeval.progress import Progress
+    from rag_zeval.progress import SHOWN, Progress
     from rag_zeval.rows import RowWriter
 
     if not 0 < timeout < math.inf:

@@ -23,8 +23,6 @@ from rag_zeval.models.open import SPECS, open_backend, open_embedder
 from rag_zeval.terminal_tables import print_framed
 from rag_zeval.text import counted, one_line
 
-SHOWN = 80  # characters of the first failure, beside the progress bar
-
 if TYPE_CHECKING:
     from rag_zeval.documents.chunks import Chunk
 
@@ -132,7 +130,7 @@ def questions(
     from rag_zeval.documents.questions import KINDS, QuestionWriter, quotas
     from rag_zeval.models.cache import CachedBackend, ReplyCache
     from rag_zeval.models.embeddings import CachedEmbedder
-    from rag_zeval.progress import Progress
+    from rag_zeval.progress import SHOWN, Progress
     from rag_zeval.rows import RowWriter
 
     names = [name.strip() for name in kinds.split(",")]

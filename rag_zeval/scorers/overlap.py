@@ -65,8 +65,8 @@ class RougeL(AnswerScorer):
     """ROUGE-L F1 as in the paper's tables: rouge-score's own tokens (lower case, a-z and 0-9), no stemmer.
 
     It compares each answer with the reference by their longest common subsequence, in [0, 1]. In a Chinese or Arabic
-    text, the only such tokens are numbers. So if the texts are not mostly ASCII, tokens are words of any script. They
-    are also if one of the texts has words but no such token, such as a reference that is an Arabic number.
+    text, the only such tokens are numbers. So if the texts are not mostly ASCII, tokens are words of any script. The
+    same holds if one of the texts has words but no such token, such as a reference that is an Arabic number.
     Lin 2004. Tokens and formula are those of Google's rouge-score, with a faster longest common subsequence.
     """
 

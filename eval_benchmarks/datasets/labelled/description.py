@@ -99,8 +99,8 @@ class Description(Described):
     sources: the file with the documents, in RAGTruth's layout, in which the label of an answer is its spans. Any other
     set has `columns`.
     dev: the part that thresholds are tuned on.
-    averages: over its data sets. macro is the mean of the values of those with both classes; pooled is
-    the value over all texts together.
+    averages: over its data sets. macro is the mean of the values of those with both classes; pooled is the value over
+    all texts together.
     """
 
     texts: Literal["claims", "answers"]
