@@ -129,6 +129,7 @@ class Benchmark(Protocol):
     shipped: scorers whose values come with the data. Their rows are always in the tables.
     human: metrics of one annotator against another. no_human: why the data allow none.
     published: values that other people's judges reached. about: lines that a reader of the tables needs.
+    alphas: the α of each answer, by the example's id, if the answers are by context-aware decoding.
     absolute: each answer has a label of its own. A ranking then says nothing about it, and a reference that is too long
     for a model can be judged in pieces.
     """
@@ -142,6 +143,7 @@ class Benchmark(Protocol):
     no_human: str | None = None
     published: Sequence[PublishedValues] = ()
     about: tuple[str, ...] = ()
+    alphas: Mapping[str, Sequence[float]] = {}
     absolute: bool = False
 
     def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:

@@ -65,6 +65,7 @@ class CadPairs(Benchmark):
         if not self.pairs:
             raise InputError(f"{responses}: has no question with two different answers")
         self.examples = [pair.example for pair in self.pairs]
+        self.alphas = {pair.example.id: pair.alphas for pair in self.pairs}
         self.data_hash = examples_hash(self.examples, [[pair.alphas, pair.gold] for pair in self.pairs])
 
     def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:

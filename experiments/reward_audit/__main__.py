@@ -1,7 +1,8 @@
 """Did a training run reward better judgements, or something else?
 
-RUN is the folder of a training run, finished or not. Its early steps are compared with its late ones, over the rollouts
-that it saved. docs/rewards.md says what each figure shows.
+RUN is the folder of a training run, finished or not, or of a finished `make bench` run. Of a training run, the early
+steps are compared with the late ones, over the rollouts that it saved. Of a bench, the first model is compared with the
+last. docs/rewards.md says what each figure shows.
 """
 
 from __future__ import annotations
@@ -24,31 +25,29 @@ if TYPE_CHECKING:
 
 
 def reward_audit(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a training run, such as runs/train/nano.")],
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN", help="Folders, such as runs/train/nano or runs/bench/nano.")
+    ],
     rollouts: Annotated[
-        Which, typer.Option(help="The rollouts: of training, or of the validation rows, judged greedily.")
+        Which, typer.Option(help="Which rollouts of a training run: training, or the validation rows, judged greedily.")
     ] = "train",
-    bench: Annotated[
-        Path | None,
-        typer.Option(
-            help="The folder of a finished bench, such as runs/bench/nano. Its first model is compared with its last, "
-            "on held-out sets."
-        ),
-    ] = None,
     out_dir: Annotated[
         Path | None,
-        typer.Option(help="Where to write reward_audit.html and reward_audit.json. Default: the run's folder."),
+        typer.Option(help="Where to write reward_audit.html and reward_audit.json. Default: the first RUN."),
     ] = None,
 ) -> None:
-    from eval_benchmarks.output.page import render  # after --help: numpy loads slowly
+    from eval_benchmarks.bench_manifest import ROWS  # after --help: numpy loads slowly
+    from eval_benchmarks.output.page import render
     from experiments.reward_audit.findings import audit
     from experiments.reward_audit.replies import of_bench, of_run
     from rag_zeval.files import write_json, write_text
 
-    comparisons = [of_run(run, rollouts), *(of_bench(bench) if bench else ())]
+    comparisons: list[BeforeAndAfter] = []
+    for run in runs:
+        comparisons += of_bench(run) if (run / ROWS).is_dir() else [of_run(run, rollouts)]
     audited = [(comparison, audit(comparison)) for comparison in comparisons]
-    name, out = run.resolve().name, out_dir or run
-    content = {"run": name, "comparisons": [_as_json(*one) for one in audited]}
+    name, out = " and ".join(map(str, runs)), out_dir or runs[0]
+    content = {"runs": list(map(str, runs)), "comparisons": [_as_json(*one) for one in audited]}
     write_json(out / "reward_audit.json", content)
     page = out / "reward_audit.html"
     write_text(page, render("reward_audit.html", name=name, audited=audited))
@@ -69,6 +68,7 @@ def _as_json(comparison: BeforeAndAfter, sections: Sequence[Section]) -> Row:
             "label": line.label,
             "before": asdict(line.before),
             "after": asdict(line.after),
+            "difference": line.difference and asdict(line.difference),
             "apart": line.apart,
         }
         for section in sections

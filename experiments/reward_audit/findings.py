@@ -5,12 +5,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
+
 from experiments.reward_audit.replies import BeforeAndAfter, Reply
 from rag_zeval.judge.schema import LETTERS, AtomicClaim, CandidateEvaluation
 from rag_zeval.judge.scoring import support_score
 from rag_zeval.scorers.word_rule import content_words
 from rag_zeval.stages import world
-from rag_zeval.statistics.bootstrap import BootstrapEstimate, mean_interval, share_interval
+from rag_zeval.statistics.bootstrap import (
+    DRAWS,
+    BootstrapEstimate,
+    Ratio,
+    mean_interval,
+    paired_interval,
+    share_interval,
+)
 from rag_zeval.statistics.judge_bias import FEATURES, JudgedAnswer, judge_bias
 
 Values = Callable[[Reply], list[float]]
@@ -48,16 +57,25 @@ class Measured:
 
 @dataclass(frozen=True)
 class Line:
-    """A figure of both sides of a comparison."""
+    """A figure of both sides of a comparison.
+
+    difference: after minus before, over the prompts with values on both sides; None if the sides have other prompts.
+    """
 
     name: str
     label: str
     before: Measured
     after: Measured
+    difference: Measured | None = None
 
     @property
     def apart(self) -> bool:
-        """Whether the two intervals do not overlap; False if there are not two."""
+        """Whether the interval of the difference does not hold 0 or, without a difference, the two do not overlap.
+
+        False if an interval is missing.
+        """
+        if (paired := self.difference) is not None:
+            return paired.low is not None and paired.high is not None and not paired.low <= 0 <= paired.high
         one, other = self.before, self.after
         if one.low is None or one.high is None or other.low is None or other.high is None:
             return False
@@ -78,10 +96,7 @@ def audit(comparison: BeforeAndAfter) -> list[Section]:
     replies = [*comparison.before.replies, *comparison.after.replies]
     sections = []
     for title, look_for, figures in _sections(replies):
-        lines = [
-            Line(f.name, f.label, _measure(f, comparison.before.replies), _measure(f, comparison.after.replies))
-            for f in figures
-        ]
+        lines = [_line(figure, comparison) for figure in figures]
         sections.append(Section(title, look_for, [line for line in lines if line.before.n or line.after.n]))
     sections.append(_bias(comparison))
     return [section for section in sections if section.lines]
@@ -168,11 +183,38 @@ def _verdicts(candidate: CandidateEvaluation) -> list[float]:
     return [float(claim.is_supported) for claim in candidate.atomic_claims]
 
 
-def _measure(figure: AuditFigure, replies: Sequence[Reply]) -> Measured:
+def _line(figure: AuditFigure, comparison: BeforeAndAfter) -> Line:
+    before, after = (_by_prompt(figure, side.replies) for side in (comparison.before, comparison.after))
+    difference = _difference(before, after) if comparison.paired else None
+    return Line(figure.name, figure.label, _measure(figure, before), _measure(figure, after), difference)
+
+
+def _by_prompt(figure: AuditFigure, replies: Sequence[Reply]) -> dict[str, list[float]]:
+    """Return the values of the replies to each prompt, without the prompts that have none."""
     groups: dict[str, list[float]] = defaultdict(list)
     for reply in replies:
         if values := figure.values(reply):
             groups[reply.prompt] += values
+    return groups
+
+
+def _difference(before: dict[str, list[float]], after: dict[str, list[float]]) -> Measured | None:
+    """Return the difference of the two means over the prompts in both, with an interval that resamples these prompts.
+
+    It has no interval if no prompt's values changed. None if no prompt is in both.
+    """
+    both = [prompt for prompt in before if prompt in after]
+    if not both:
+        return None
+    totals = [np.array([(sum(side[prompt]), len(side[prompt])) for prompt in both]).T for side in (before, after)]
+    first, second = (Ratio(*of_side.astype(np.float64)) for of_side in totals)
+    keep = np.ones(len(both), dtype=bool)
+    changed = bool((totals[0] != totals[1]).any())
+    low, high = (paired_interval(first, second, keep, DRAWS, seed=0) if changed else None) or (None, None)
+    return Measured(second.point(keep) - first.point(keep), low, high, len(both), len(both))
+
+
+def _measure(figure: AuditFigure, groups: dict[str, list[float]]) -> Measured:
     n, total = sum(map(len, groups.values())), sum(map(sum, groups.values()))
     if not n:
         return Measured(None, None, None, 0, 0)

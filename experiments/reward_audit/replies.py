@@ -64,6 +64,12 @@ class BeforeAndAfter:
     before: Replies
     after: Replies
 
+    @property
+    def paired(self) -> bool:
+        """Whether both sides are about the same prompts."""
+        of_before, of_after = ({reply.prompt for reply in side.replies} for side in (self.before, self.after))
+        return of_before == of_after
+
 
 def of_run(run: Path, which: Which) -> BeforeAndAfter:
     """Return the rollouts ("train" or "val") of a run's early steps, and those of its late steps, to compare them.
@@ -155,9 +161,8 @@ def _of_trials(trials: Sequence[Trial]) -> Replies:
                 pairs = zip(echoes, example.answers, strict=False)
                 asked = bool(echoes) and None not in echoes
                 differs = not all(repeats_answer(echo or "", answer) for echo, answer in pairs) if asked else None
-                side.replies.append(
-                    Reply(example.id, example.reference, example.answers, trajectory, echo_differs=differs)
-                )
+                alphas = trial.benchmark.alphas.get(example.id)
+                side.replies.append(Reply(example.id, example.reference, example.answers, trajectory, alphas, differs))
     return side
 
 

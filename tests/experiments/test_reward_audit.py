@@ -191,13 +191,35 @@ def test_validation_rollouts_and_later_steps(run: Path) -> None:
     [
         (["{run}", "--rollouts=val"], "rollouts of 0 logged steps; early and late steps need two"),
         (["{run}/metrics"], "no training run here"),
-        (["{run}", "--bench={run}"], "manifest.json: is missing"),
+        (["{run}", "{run}/../unfinished"], "manifest.json: is missing"),
         (["{run}/../unread"], "no rollout of step 2 can be read (first: train/2.jsonl:1: not valid JSON"),
     ],
 )
 def test_what_cannot_be_used_is_one_line_and_exit_2(run: Path, words: list[str], said: str, refusal: Any) -> None:
     write_run(run.parent / "unread", {1: [rollout("a", PLAIN)], 2: ["no rollout"]})
+    (run.parent / "unfinished" / "rows").mkdir(parents=True)
     assert said in refusal(main, [word.replace("{run}", str(run)) for word in words])
+
+
+def test_the_same_prompts_have_a_paired_difference(run: Path) -> None:
+    def judged(*replies: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+        return [rollout(f"p{at}", claims) for at, claims in enumerate(replies)]
+
+    sides = {1: judged(PLAIN, GAMED, PLAIN, PLAIN), 2: judged(GAMED, GAMED, GAMED, PLAIN)}
+    [found] = figures_of(write_run(run, sides))
+    claims = found["figures"]["claims_A"]  # 2, 3, 2, 2 before and 3, 3, 3, 2 after
+    assert claims["difference"]["value"] == pytest.approx(2 / 4) and claims["difference"]["n"] == 4
+    assert 0 <= claims["difference"]["low"] < claims["difference"]["high"] == 1
+    assert found["figures"]["claims_B"]["difference"] == {"value": 0, "low": None, "high": None, "n": 4, "prompts": 4}
+    assert not found["figures"]["claims_B"]["apart"]
+    spaceless = found["figures"]["quotes_spaceless"]  # 1 of 9 quotes before, 3 of 11 after
+    assert spaceless["difference"]["value"] == pytest.approx(3 / 11 - 1 / 9)
+    sides[2] = judged(*[GAMED] * 4)
+    sides[1] = judged(*[PLAIN] * 4)
+    [found] = figures_of(write_run(run, sides))
+    assert found["figures"]["claims_A"]["difference"]["low"] == 1 and found["figures"]["claims_A"]["apart"]
+    [found] = figures_of(write_run(run, {1: sides[1], 2: [*sides[2], rollout("new", PLAIN)]}))
+    assert found["figures"]["claims_A"]["difference"] is None
 
 
 def test_a_bench_compares_its_first_model_with_its_last(run: Path, tmp_path: Path) -> None:
@@ -205,7 +227,7 @@ def test_a_bench_compares_its_first_model_with_its_last(run: Path, tmp_path: Pat
     models = "models=[checkpoints/nano-base,checkpoints/nano-judge]"
     words = [models, "benchmarks=[nano_eval]", "scorers=[rag_zeval]", "nano_eval.n=3", "bootstrap.draws=20"]
     assert bench([*words, "judge.processes=1", f"out_dir={out}"]) == 0
-    _, found = figures_of(run, f"--bench={out}")
+    _, found = figures_of(run, str(out))
     assert found["name"] == "nano_eval"
     assert [found[side]["label"] for side in ("before", "after")] == ["checkpoints/nano-base", "checkpoints/nano-judge"]
     assert found["before"]["replies"] == found["after"]["replies"] == 6
@@ -216,8 +238,8 @@ def test_a_bench_compares_its_first_model_with_its_last(run: Path, tmp_path: Pat
     partly = json.loads(first)
     partly["parts"]["trajectory"][0] = None  # of one answer there is no judgement
     rows.write_text("\n".join([json.dumps(partly), *others]) + "\n")
-    _, found = figures_of(run, f"--bench={out}")
-    assert found["figures"]["claims_A"]["after"]["n"] == 5
+    [found] = figures_of(out)
+    assert found["figures"]["claims_A"]["after"]["n"] == 5 and found["figures"]["claims_A"]["difference"]["n"] == 5
 
 
 @pytest.fixture
