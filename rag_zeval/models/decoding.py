@@ -265,7 +265,8 @@ def generate(
         generators = [torch.Generator().manual_seed(seed) for seed in seeds]
         numbers = [torch.rand(max(row_limits), generator=each, dtype=torch.float64) for each in generators]
         uniform = torch.stack(numbers).to(model.device)
-    sampling, drafts, stops = _Sampling(temperature, top_p, top_k, uniform), Drafts(prompts), set(eos)
+    sampling, stops = _Sampling(temperature, top_p, top_k, uniform), set(eos)
+    drafts = Drafts(prompts, model.device.type)
     first_rows = {row.prompt: row for row in reversed(rows)}  # the first row of each prompt
     other_rows = [row for row in rows if first_rows[row.prompt] is not row]
     with grouped_attention(model):

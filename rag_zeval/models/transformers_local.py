@@ -22,7 +22,7 @@ from rag_zeval.models.precision import choose_dtype, in_identity
 from rag_zeval.text import one_line
 
 BATCH_TOKENS = 65_536  # most tokens of prompts, replies and padding in a batch: limits the KV cache
-BATCH_ROWS = 32
+BATCH_ROWS = 64
 SIMILAR = 128  # tokens by which the lengths of similar jobs may differ
 STORED = "auto"  # transformers' name of the dtype that the weights are stored in
 

@@ -26,6 +26,7 @@ from rag_zeval.errors import InputError  # noqa: E402
 from rag_zeval.judge.prompt import judge_messages  # noqa: E402
 from rag_zeval.models import decoding  # noqa: E402
 from rag_zeval.models.decoding import GrowingLayer, _inverse_cdf, _truncated, generate  # noqa: E402
+from rag_zeval.models.drafting import Drafts  # noqa: E402
 from rag_zeval.models.language_model import chat_ids  # noqa: E402
 from rag_zeval.stages.world import ranked_examples  # noqa: E402
 
@@ -151,7 +152,8 @@ def test_equals_decoding_token_by_token_whatever_the_drafts(model, hostile, rows
     expected = [one_by_one(model, p, limit, seed=s, eos=eos, **sampling) for p, limit, s in rows]
     with pytest.MonkeyPatch.context() as patched:
         if hostile:
-            patched.setattr(decoding, "Drafts", lambda prompts: Hostile([tokens for tokens, _ in expected], data))
+            hostile_drafts = Hostile([tokens for tokens, _ in expected], data)
+            patched.setattr(decoding, "Drafts", lambda prompts, device: hostile_drafts)
         assert_same(generate(model, prompts, limits, seeds=seeds, eos=eos, **sampling), expected)
 
 
@@ -333,3 +335,16 @@ def test_a_growing_layer_holds_what_a_dynamic_one_does(lengths, kept):
             assert torch.equal(found, expected)
     ours.keep(torch.tensor([kept]))
     assert torch.equal(ours.keys, theirs.keys[kept : kept + 1]) and torch.equal(ours.values, theirs.values[[kept]])
+
+
+def test_drafts_are_shorter_where_more_rows_pay_for_them() -> None:
+    """Beside rows without a draft, each step of a row's draft costs a token in every row."""
+    known = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1]  # 1 was followed by 2, 3, ...
+
+    def drafted(rows: int, device: str) -> int:
+        drafts = Drafts([known, *([20 + row] for row in range(rows - 1))], device)
+        return len(drafts.propose(range(rows), 9)[0])
+
+    alone, among_2, among_8 = (drafted(rows, "cpu") for rows in (1, 2, 8))
+    assert alone > among_2 > among_8
+    assert drafted(8, "cuda") > among_8
