@@ -270,8 +270,9 @@ def generate(
     first_rows = {row.prompt: row for row in reversed(rows)}  # the first row of each prompt
     other_rows = [row for row in rows if first_rows[row.prompt] is not row]
     with grouped_attention(model):
-        prefilled = _prefill(model, list(first_rows), pad)
-        places = {prompt: at for at, prompt in enumerate(first_rows)}
+        by_length = sorted(first_rows, key=len)  # so that prompts read together need little padding
+        prefilled = _prefill(model, by_length, pad)
+        places = {prompt: at for at, prompt in enumerate(by_length)}
         # the other rows of a prompt take drafts from its first row, so they wait until that one has ended
         for wave in filter(None, (list(first_rows.values()), other_rows)):
             room = max(len(row.prompt) + row.limit for row in wave)
@@ -358,10 +359,12 @@ def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
 
 def _fill(model: Any, cache: RowCache, texts: Sequence[Sequence[int]], starts: Sequence[int], pad: int) -> None:
     """Compute the keys and values of one text per cache row, after those of the row's first `starts` tokens."""
-    width = max(map(len, texts))
-    at_once = max(1, PREFILL // max(1, width))
-    for first in range(0, len(texts) if width else 0, at_once):
+    at_once = max(1, PREFILL // max(1, *map(len, texts)))
+    for first in range(0, len(texts), at_once):
         some = slice(first, first + at_once)
+        width = max(map(len, texts[some]))
+        if not width:
+            continue
         ids = torch.tensor([[*text, *[pad] * (width - len(text))] for text in texts[some]], device=model.device)
         ends = torch.tensor([len(text) for text in texts[some]], device=model.device)[:, None]
         # padding is written to the column after the text, which the next token overwrites

@@ -249,14 +249,27 @@ def test_prompts_read_a_few_at_a_time_are_read_the_same(model, prompts, monkeypa
     assert_same(generate(model, prompts, 20, eos=[]), expected)
 
 
-def test_the_same_beginning_of_several_prompts_is_read_once(model, monkeypatch):
-    read, real = [], decoding._forward
+@pytest.fixture
+def read(monkeypatch):
+    """The tokens of each pass that reads prompts, with padding."""
+    seen, real = [], decoding._forward
 
     def forward(model, cache, rows, ids, positions, logits_to_keep=0):
-        read.append(ids.numel() * bool(logits_to_keep))
+        seen.append(ids.numel() * bool(logits_to_keep))
         return real(model, cache, rows, ids, positions, logits_to_keep)
 
     monkeypatch.setattr(decoding, "_forward", forward)
+    return seen
+
+
+def test_prompts_of_similar_length_are_read_together(model, read, monkeypatch):
+    monkeypatch.setattr(decoding, "PREFILL", 60)  # two of the long ones at once
+    short, long = [[at, 1, 2] for at in range(2)], [[at, *range(30)] for at in range(2)]
+    generate(model, [long[0], short[0], long[1], short[1]], 1, eos=[])
+    assert sum(read) == 2 * 2 + 2 * 30
+
+
+def test_the_same_beginning_of_several_prompts_is_read_once(model, read):
     beginning = list(range(1, 21))
     prompts = [[*beginning, 30, 31], [40, 41], [*beginning, 32, 33], [*beginning[:5], 50], [*beginning, 30, 34]]
     generate(model, prompts, 1, eos=[])
