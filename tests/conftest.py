@@ -54,7 +54,12 @@ def scripted_judge(no_proxy: None) -> Iterator[ScriptedJudge]:
 @pytest.fixture
 def growth() -> Callable[[Callable[[int], Any], int], float]:
     """How many times as long a call takes with 4 n as with n: about 4 if time is linear, 16 if quadratic."""
-    return lambda call, n: cpu_seconds(call, 4 * n) / cpu_seconds(call, n)
+
+    def growth(call: Callable[[int], Any], n: int) -> float:
+        once, four_times = cpu_seconds(call, n)
+        return four_times / once
+
+    return growth
 
 
 @pytest.fixture(scope="session")

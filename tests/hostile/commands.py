@@ -1,18 +1,23 @@
-"""Our commands in processes of their own: how they start and end, what they take, and the rows that they leave."""
+"""Our commands, in processes of their own or here: how they start and end, what they take, the rows that they leave."""
 
+import io
 import json
 import os
 import re
+import runpy
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
+from unittest.mock import patch
 
 from rag_zeval.files import Row, read_jsonl
 from rag_zeval.results import SPENT
@@ -22,6 +27,7 @@ UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u206
 FOREVER = 600.0
 LEFT_OUT = re.compile(r"_proxy$|_key$|^rag_zeval_data$", re.IGNORECASE)  # variables that no command gets
 Place = tuple[str, str]  # a scorer (none but in `bench`) and a row's id
+_here = threading.Lock()  # a process has one folder, one environment and one output
 
 
 @dataclass(frozen=True)
@@ -66,8 +72,7 @@ class Command:
         streams: Mapping[str, int] | None = None,
         **environment: str,
     ):
-        env = {name: value for name, value in os.environ.items() if not LEFT_OUT.search(name)}
-        env |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "200", **environment}
+        env = _environment(PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1", **environment)
         line = [*before, sys.executable, *([] if words[0].startswith("-") else ["-m"]), *words]
         self._files = {name: tempfile.TemporaryFile() for name in ("stdout", "stderr")}  # noqa: SIM115
         handles: Any = {"stdin": subprocess.DEVNULL, **self._files, **(streams or {})}
@@ -101,6 +106,11 @@ class Command:
         return Ended(self.process.returncode, *said, seconds, mib, hung)
 
 
+def _environment(**more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not LEFT_OUT.search(name)}
+    return {**kept, "COLUMNS": "200", **more}
+
+
 def peak_mib(process: int | str) -> int:
     """The most that a process, or one that it started, has held."""
     peaks = [0]
@@ -115,6 +125,63 @@ def peak_mib(process: int | str) -> int:
 def run_command(words: Sequence[str], folder: Path, deadline: float = FOREVER, **how: Any) -> Ended:
     """A command from its start to its end."""
     return Command(words, folder, **how).ended(deadline)
+
+
+def run_here(
+    words: Sequence[str],
+    folder: Path,
+    deadline: float = FOREVER,
+    *,
+    before: Sequence[str] = (),
+    streams: Mapping[str, int] | None = None,
+    **environment: str,
+) -> Ended:
+    """The same in this process, which spares the start of Python: one at a time, and nothing is killed or measured.
+
+    What escapes from the command ends it as Python would.
+    """
+    assert not before, "nothing starts Python here"
+    module, *arguments = words
+    main = _main(module)
+    encoding, _, errors = environment.get("PYTHONIOENCODING", "utf-8").partition(":")
+    ways = {"stdout": errors or "strict", "stderr": "backslashreplace"}
+    kept = {name: io.TextIOWrapper(io.BytesIO(), encoding, how) for name, how in ways.items()}
+    others: dict[str, TextIO] = {
+        name: os.fdopen(os.dup(descriptor), "w", encoding="utf-8") for name, descriptor in (streams or {}).items()
+    }
+    our_sys: dict[str, Any] = {"argv": [module, *arguments], **kept, **others}  # keys are looked for in the words
+    with _here, patch.dict(os.environ, _environment(**environment), clear=True), patch.multiple(sys, **our_sys):
+        started, home = time.monotonic(), Path.cwd()
+        os.chdir(folder)
+        try:
+            status = int(main(arguments) or 0)
+        except SystemExit as stop:
+            status = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        except Exception as error:
+            status = 1
+            print(f"Traceback (most recent call last):\n{error!r}", file=kept["stderr"])
+        finally:
+            os.chdir(home)
+        seconds = time.monotonic() - started
+    for stream in others.values():
+        with suppress(OSError):
+            stream.close()
+    for kept_stream in kept.values():
+        kept_stream.flush()
+    out, err = (stream.buffer.getvalue() for stream in kept.values())
+    return Ended(status, out, err, seconds, 0, seconds > deadline)
+
+
+@cache
+def _main(module: str) -> Any:
+    """What `python -m MODULE` runs on a list of words."""
+    if module == "rag_zeval":
+        from rag_zeval.cli import app
+        from rag_zeval.streams import exit_status, run_app
+
+        return lambda words: exit_status(lambda: run_app(app, words))
+    names = runpy.run_module(module) if "." in module else runpy.run_module(f"{module}.__main__")
+    return names["main"]
 
 
 def new_folder(parent: Path, name: str) -> Path:

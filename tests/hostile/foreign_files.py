@@ -13,27 +13,24 @@ import faulthandler
 import io
 import json
 import multiprocessing
-import os
 import random
 import re
 import resource
-import runpy
 import shutil
 import signal
-import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import yaml
-from commands import ROOT, UNSEEN, Ended, write_rows
+from commands import ROOT, UNSEEN, Ended, run_here, write_rows
 from findings import Checked, Findings
 
 from rag_zeval.literal_judge import literal_reply
@@ -140,58 +137,27 @@ class Late(BaseException):
 
 @dataclass(frozen=True)
 class Attack:
-    """A scene in which one file has another content."""
+    """A scene in which one file has another content, which is made when the attack is."""
 
     scene: str
     file: str
     kind: str
-    content: bytes
+    content: Callable[[], bytes]
 
     @property
     def name(self) -> str:
         return f"{self.scene}, {self.file}: {self.kind}"
 
 
-@cache
-def _main(module: str) -> Any:
-    """What `python -m MODULE` runs on a list of words."""
-    if module == "rag_zeval":
-        from rag_zeval.cli import app
-        from rag_zeval.streams import exit_status, run_app
-
-        return lambda words: exit_status(lambda: run_app(app, words))
-    names = runpy.run_module(module) if "." in module else runpy.run_module(f"{module}.__main__")
-    return names["main"]
-
-
-def run_here(line: str, folder: Path) -> Ended:
-    """A command, as the words of `python -m`, in this process; what escapes from it ends it as Python would."""
-    module, *words = line.split()
-    streams = [io.TextIOWrapper(io.BytesIO(), "utf-8", "backslashreplace") for _ in range(2)]
-    before, started, hung = (sys.stdout, sys.stderr, sys.argv), time.monotonic(), False
-    home = Path.cwd()
-    main = _main(module)
-    sys.stdout, sys.stderr = streams
-    sys.argv = [module, *words]  # keys are looked for in the words
-    os.chdir(folder)
+def _run(line: str, folder: Path) -> Ended:
+    """A command that holds a key and has a deadline, in this process."""
     signal.setitimer(signal.ITIMER_REAL, DEADLINE)
     try:
-        status = int(main(words) or 0)
-    except SystemExit as stop:
-        status = stop.code if isinstance(stop.code, int) else 1
+        return run_here(line.split(), folder, OPENAI_API_KEY=SECRET, HF_HUB_OFFLINE="1")
     except Late:
-        status, hung = -9, True
-    except Exception as error:
-        status = 1
-        print(f"Traceback (most recent call last):\n{error!r}", file=sys.stderr)
+        return Ended(-9, b"", b"", DEADLINE, 0, hung=True)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        os.chdir(home)
-        sys.stdout, sys.stderr, sys.argv = before
-    for stream in streams:
-        stream.flush()
-    out, err = (stream.buffer.getvalue() for stream in streams)
-    return Ended(status, out, err, time.monotonic() - started, 0, hung)
 
 
 def _result(case: int, shift: int) -> dict[str, Any]:
@@ -227,7 +193,7 @@ def _write_results(folder: Path) -> None:
 
 
 def _honest(line: str, folder: Path) -> None:
-    ended = run_here(line, folder)
+    ended = _run(line, folder)
     if (ended.status not in (0, 1) and "vllm" not in ended.said) or "Traceback" in ended.said:
         raise RuntimeError(f"{line} fails on honest files: {ended}")
 
@@ -372,7 +338,7 @@ def attacks(scene: str, folder: Path) -> Iterator[Attack]:
             found += [(f"template: {text}", text.encode) for text in TEMPLATES]
         most = min(SCENES[scene]["most"], len(found))
         chosen = sorted(random.Random(0).sample(range(len(found)), most))
-        yield from (Attack(scene, file, kind, make()) for kind, make in (found[at] for at in chosen))
+        yield from (Attack(scene, file, *found[at]) for at in chosen)
 
 
 class _Ground:
@@ -398,8 +364,8 @@ class _Ground:
         folder, honest = self.folders[attack.scene], self.honest[attack.scene]
         for line in SCENES[attack.scene]["commands"]:
             self._restore(folder, honest)
-            (folder / attack.file).write_bytes(attack.content)
-            ended, where = run_here(line.replace("JUDGE", self.judge.url), folder), f"foreign, {attack.name}: {line}"
+            (folder / attack.file).write_bytes(attack.content())
+            ended, where = _run(line.replace("JUDGE", self.judge.url), folder), f"foreign, {attack.name}: {line}"
             seen["commands run",] += 1
             for kind, fault in self._faults(ended, folder, honest):
                 seen[kind,] += 1
@@ -436,11 +402,7 @@ class _Ground:
 
 
 def _take_ground(only: str, scenes: Sequence[str]) -> _Ground:
-    """The ground of this process, which becomes one that holds a key and has bounds."""
-    for name in list(os.environ):
-        if re.search(r"_proxy$|_key$|^rag_zeval_data$", name, re.IGNORECASE):
-            del os.environ[name]
-    os.environ.update(OPENAI_API_KEY=SECRET, COLUMNS="200", HF_HUB_OFFLINE="1")
+    """The ground of this process, which becomes one that has bounds."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.RLIM_INFINITY))
     signal.signal(signal.SIGALRM, _late)
     return _Ground(Path(tempfile.mkdtemp(prefix="foreign-")), scenes, only)

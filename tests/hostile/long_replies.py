@@ -1,5 +1,6 @@
 """Replies of millions of characters, of every kind that may make a reader slow."""
 
+import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,14 +15,20 @@ PIECE = '{"claim": "a b", "is_supported": true, "grounding_evidence": ["q"], "an
 LINEAR = 8.0  # times as long for four times as much, at most: 4 is linear, 16 quadratic
 
 
-def cpu_seconds(call: Callable[[int], Any], size: int) -> float:
-    """What `call(size)` takes: the least of three, so that a busy machine is no bug; 5 ms where it is less."""
-    seconds = [0.0] * 3
-    for attempt in range(3):
-        started = time.process_time()
-        call(size)
-        seconds[attempt] = time.process_time() - started
-    return max(min(seconds), 0.005)
+def cpu_seconds(call: Callable[[int], Any], size: int) -> tuple[float, float]:
+    """What `call(size)` and `call(4 * size)` take; 5 ms where it is less.
+
+    Both are measured again, twice at most, if they do not look linear, and the least counts: a busy machine is no bug.
+    """
+    least = {4 * size: math.inf, size: math.inf}  # the larger one first, because the very first call may load something
+    for _ in range(3):
+        for n, before in least.items():
+            started = time.process_time()
+            call(n)
+            least[n] = min(before, max(time.process_time() - started, 0.005))
+        if least[4 * size] < 0.75 * LINEAR * least[size]:
+            break
+    return least[size], least[4 * size]
 
 
 def _around(claim: str) -> str:
@@ -69,7 +76,7 @@ def run(length: int) -> Findings:
     for kind in LONG:
         for repeated in (False, True):
             attempt = partial(read, kind, repeated)
-            quarter, whole = cpu_seconds(attempt, length // 4), cpu_seconds(attempt, length)
+            quarter, whole = cpu_seconds(attempt, length // 4)
             longest = max(longest, whole)
             slow = whole > LINEAR * quarter + 0.5
             findings.note("slow", kind, [f"{quarter:.2f} s for {length // 4} characters, {whole:.2f} s for all"] * slow)

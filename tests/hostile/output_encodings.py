@@ -185,13 +185,13 @@ class Campaign(Findings):
 KINDS = ("other statuses", "other files", "tracebacks", "silent")
 
 
-def in_a_process(line: str, mode: str, folder: Path) -> Ended:
+def in_a_process(line: str, mode: str, folder: Path, run: Callable[..., Ended] = run_command) -> Ended:
     closing = {"closed": 'exec "$@" >&-', "errors closed": 'exec "$@" 2>&-'}.get(mode)
     before = ["/bin/sh", "-c", closing, "sh"] if closing else []
     other = nowhere(mode)
     streams = {} if other is None else {"stderr" if "errors" in mode else "stdout": other}
     try:
-        return run_command(line.split(), folder, before=before, streams=streams, **ENCODINGS.get(mode, UTF_8))
+        return run(line.split(), folder, before=before, streams=streams, **ENCODINGS.get(mode, UTF_8))
     finally:
         for descriptor in streams.values():
             os.close(descriptor)

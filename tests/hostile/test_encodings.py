@@ -1,15 +1,11 @@
 """The short form: some commands in this process, and one in a process with the C locale."""
 
-import io
-import sys
 from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
+from functools import partial
 
 import pytest
-from output_encodings import ENCODINGS, UTF_8, Campaign, Ended, in_a_process, nowhere
-
-from rag_zeval.cli import main
+from commands import Ended, run_here
+from output_encodings import Campaign, in_a_process
 
 HERE = (
     "gate that passes",
@@ -25,34 +21,9 @@ HERE = (
 )
 
 
-def in_this_process(line: str, mode: str, folder: Path) -> Ended:
-    """A command of `rag-zeval` without the start of Python: what it would make of the encoding is done here."""
-    name, _, errors = ENCODINGS.get(mode, UTF_8)["PYTHONIOENCODING"].partition(":")
-    streams = [io.TextIOWrapper(io.BytesIO(), name, how) for how in (errors, "backslashreplace")]
-    kept = [*streams]
-    status, other = 0, nowhere(mode)
-    if other is not None:
-        streams["errors" in mode] = open(other, "w", encoding="utf-8")  # noqa: SIM115 (closed below)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setattr(sys, "argv", ["rag-zeval", *line.split()[1:]])
-        patch.setattr(sys, "stdout", streams[0])
-        patch.setattr(sys, "stderr", streams[1])
-        try:
-            main()
-        except SystemExit as stop:
-            status = int(stop.code or 0)
-    for stream in kept:
-        stream.flush()  # as Python does in the end
-    if other is not None:
-        with suppress(OSError):
-            streams["errors" in mode].close()
-    return Ended(status, *(stream.buffer.getvalue() for stream in kept), 0.0, 0)
-
-
 @pytest.fixture(scope="module")
 def campaign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Campaign]:
-    campaign = Campaign(tmp_path_factory.mktemp("encodings"), in_this_process)
+    campaign = Campaign(tmp_path_factory.mktemp("encodings"), partial(in_a_process, run=run_here))
     yield campaign
     campaign.close()
 

@@ -4,6 +4,8 @@ import caches
 import documents
 import foreign_files
 import people_files
+import pytest
+from commands import run_here
 
 QUICK = (
     "results",
@@ -17,7 +19,8 @@ QUICK = (
 )  # scenes without slow imports
 
 
-def test_a_cache_that_is_harmed_costs_no_row_and_stops_no_run() -> None:
+def test_a_cache_that_is_harmed_costs_no_row_and_stops_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caches, "run_command", run_here)
     findings = caches.run(turns=1, before=(), middle=["no table"], locks=(), disk=False, commands=["evaluate"])
     assert findings.faults == []
     assert findings.counts["entries changed"] >= len(caches.ENTRIES) and findings.counts["warned of a cache"] == 1

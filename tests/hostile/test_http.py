@@ -6,6 +6,7 @@ from typing import Any
 
 import hostile_http
 import pytest
+from commands import run_here
 from hostile_modes import MODES
 from spelt_keys import shown
 
@@ -42,7 +43,8 @@ def test_no_mode_makes_a_score_up_or_harms_another_row(hostile: Any, monkeypatch
     assert hostile.elsewhere == 0
 
 
-def test_the_real_commands_meet_some_modes() -> None:
+def test_the_real_commands_meet_some_modes(monkeypatch: Any) -> None:
+    monkeypatch.setattr(hostile_http, "run_command", run_here)
     modes = ["the key in an error", "the key escaped in a reply", "307 elsewhere", "usage of 5,000 digits"]
     findings = hostile_http.run([*modes, "two answers at once"], ("evaluate", "bench", "questions", "collect"))
     assert findings.faults == []

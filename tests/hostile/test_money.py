@@ -5,6 +5,7 @@ from typing import Any
 
 import money
 import pytest
+from commands import run_here
 
 from rag_zeval.budget import Account, Budget, Price
 from rag_zeval.judge.evaluator import Evaluator
@@ -33,7 +34,8 @@ def test_no_kind_of_reply_makes_a_server_bill_more_than_one_call_beyond_the_limi
     assert budget.is_spent == any("the budget is spent" in evaluation.status for evaluation in evaluations)
 
 
-def test_the_real_command_keeps_a_limit() -> None:
+def test_the_real_command_keeps_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(money, "run_command", run_here)
     findings = money.run(["thoughts that ran out"], ["evaluate"])
     assert findings.faults == []
     assert findings.counts["kinds x commands"] == findings.counts["runs stopped by the limit"] == 1

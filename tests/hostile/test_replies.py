@@ -45,6 +45,10 @@ def test_a_long_reply_takes_linear_time(kind: str, repeated: bool, growth: Calla
     assert growth(partial(read, kind, repeated), 50_000) < LINEAR
 
 
+def test_a_call_that_takes_quadratic_time_is_seen(growth: Callable[..., float]) -> None:
+    assert growth(lambda n: sum(range(n * n)), 700) > LINEAR
+
+
 def test_make_hostile_finds_its_modules() -> None:
     """Its parts are scripts, and see none of the folders that pytest adds."""
     line = next(line for line in (ROOT / "Makefile").read_text().splitlines() if "campaign.py" in line)

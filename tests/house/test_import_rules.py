@@ -136,6 +136,11 @@ def cpu_seconds(command: str) -> tuple[float, str]:
     return usage.ru_utime + usage.ru_stime, errors
 
 
+@cache
+def typer_seconds() -> float:
+    return cpu_seconds("-c 'import typer'")[0]
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_loads_nothing_heavy_and_answers_at_once(command: str) -> None:
     ratios = []
@@ -145,9 +150,10 @@ def test_help_loads_nothing_heavy_and_answers_at_once(command: str) -> None:
         assert len(loaded) > 1, "nothing was seen to be imported"
         without_numpy = command.startswith(("-m rag_zeval ", "-m eval_benchmarks "))
         assert not loaded & (SLOW_TO_LOAD | ({"numpy"} if without_numpy else set()))
-        ratios.append(seconds / cpu_seconds("-c 'import typer'")[0])
+        ratios.append(seconds / typer_seconds())
         if ratios[-1] < MOST:
             return
+        typer_seconds.cache_clear()  # the machine may have become slower since
     assert min(ratios) < MOST
 
 

@@ -1,8 +1,8 @@
 """The pages where people run something: each command, and the Python.
 
-docs/evaluate.md: every command, in its order, by what the wheel ships, as processes of their own; its Python in a
-notebook, in asynchronous code, in threads. docs/quickstart.ipynb: every cell, in an empty folder, without a key or a
-network.
+docs/evaluate.md: every command, in its order, against the mock judge of the wheel; its Python in a notebook, in
+asynchronous code, in threads. docs/quickstart.ipynb: every cell, with commands as processes of their own, in an empty
+folder, without a key or a network.
 """
 
 import ast
@@ -23,6 +23,7 @@ from typing import Any
 import nbclient
 import nbformat
 import pytest
+from commands import run_here
 
 from rag_zeval.scripted_judge import ScriptedJudge
 
@@ -101,8 +102,7 @@ def label(sheet: Path) -> None:
     write_csv(sheet, labelled)
 
 
-def test_every_command_of_the_users_page_runs(folder: Path, site: Path, judge: str, rag_system: str) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(site), "COLUMNS": "200"}
+def test_every_command_of_the_users_page_runs(folder: Path, judge: str, rag_system: str) -> None:
     shown = {}
     ran = commands()
     assert {words[1] for words in ran} >= {
@@ -117,10 +117,9 @@ def test_every_command_of_the_users_page_runs(folder: Path, site: Path, judge: s
             re.sub(r"^openai:(gpt-4o-mini|judge@.*)$", judge, word).replace("http://my-rag/ask", rag_system)
             for word in words[1:]
         ]
-        line = [sys.executable, "-m", "rag_zeval", *arguments]
-        done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True)
-        assert done.returncode in STATUSES.get(words[1], {0}), f"{shlex.join(words)}\n{done.stdout}{done.stderr}"
-        shown[words[1]] = done.stdout
+        done = run_here(["rag_zeval", *arguments], folder)
+        assert done.status in STATUSES.get(words[1], {0}), f"{shlex.join(words)}\n{done.said}"
+        shown[words[1]] = done.said
     assert (folder / "report.html").stat().st_size > 10_000
     assert "billing" in shown["compare"] and "login" in shown["compare"]
     assert "kappa" in shown["audit"].lower() and "nDCG" in shown["retrieval"]

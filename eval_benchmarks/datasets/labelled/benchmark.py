@@ -34,6 +34,7 @@ from rag_zeval.statistics.classification import (
     recall,
 )
 from rag_zeval.statistics.weighted_correlations import Floats
+from rag_zeval.text import counted
 
 # The names of the metrics in result files and tables.
 THRESHOLD = 0.5
@@ -151,8 +152,8 @@ class Labelled(Benchmark):
             labels = self.test.supported(number)
             counts = f"{int(np.nansum(labels == 1))} supported and {int(np.nansum(labels == 0))} unsupported"
             name = f" ({reading.name})" if reading.name else ""
-            documents = len(set(self.test.documents[~np.isnan(labels)].tolist()))
-            yield f"{self.name}{name}: {counts} {self._description.texts} about {documents} documents; {reading.says}"
+            documents = counted(len(set(self.test.documents[~np.isnan(labels)].tolist())), "document")
+            yield f"{self.name}{name}: {counts} {self._description.texts} about {documents}; {reading.says}"
             one_class = {*self.test.data_sets[~np.isnan(labels) & ~self._of_two_classes(number)]}
             if one_class and MACRO in self._description.averages:
                 left_out = ", ".join(sorted(one_class))

@@ -123,6 +123,8 @@ class Description(Described):
             raise ValueError("columns: a set has either columns or sources")
         if self.columns and not all(reading.labels for reading in self.readings):
             raise ValueError(f"readings: each must have {LABELS}")
+        if self.averages and self.columns and self.columns.data_set is None:
+            raise ValueError("averages: they are over data sets; name the column of their names, columns.data_set")
         names = [reading.name for reading in self.readings]
         if len(set(names)) < len(names) or names[0]:
             raise ValueError("readings: the first has no name, the others have one each")

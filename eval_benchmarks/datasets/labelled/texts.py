@@ -19,12 +19,13 @@ from eval_benchmarks.datasets.labelled.spans import Spans
 from rag_zeval.cases.reading import read_rows
 from rag_zeval.errors import InputError
 from rag_zeval.files import FieldTypes, Row, check_fields, locate
-from rag_zeval.text import one_line
+from rag_zeval.text import is_blank, one_line
 
 QA = "QA"  # the task of RAGTruth whose sources hold a question
 ANSWER_FIELDS: FieldTypes = {"source_id": str, "response": str, "labels": list}
 SOURCE_FIELDS: FieldTypes = {"source_id": str, "task_type": str, "source_info": (str, dict)}
 SPAN_FIELDS: FieldTypes = {"start": int, "end": int}
+EMPTY = "field '{}' is empty: fill it in, or remove the row"
 
 
 @dataclass(frozen=True)
@@ -124,9 +125,11 @@ def _labelled(description: Description, columns: Columns, row: Row) -> LabelledT
 def _data_set(row: Row, name: str) -> str:
     """Return the name of a row's data set, on one line.
 
-    Raises InputError for a name that cannot be told apart in a metric's name.
+    Raises InputError for no name, and for one that cannot be told apart in a metric's name.
     """
     data_set = one_line(_text(row, name))
+    if is_blank(data_set):
+        raise InputError(EMPTY.format(name))
     if ":" in data_set or data_set in (MACRO, POOLED):
         raise InputError(
             f"field '{name}': rename the data set {data_set[:80]!r}: {MACRO} and {POOLED} are averages, and a name "
@@ -150,7 +153,7 @@ def _text(row: Row, name: str) -> str:
 
 def _check_filled(row: Row, name: str) -> None:
     if name in row and row[name] is None:
-        raise InputError(f"field '{name}' is empty: fill it in, or remove the row")
+        raise InputError(EMPTY.format(name))
 
 
 def _label(row: Row, name: str, readings: Sequence[Reading]) -> str:
@@ -160,7 +163,7 @@ def _label(row: Row, name: str, readings: Sequence[Reading]) -> str:
     label = str(row[name])
     known = dict.fromkeys(known for reading in readings for known in reading.labels)
     if label not in known:
-        raise InputError(f"field '{name}' must be one of {', '.join(known)}, found {label[:80]}")
+        raise InputError(f"field '{name}' must be one of {', '.join(known)}, found {label[:80]!r}")
     return label
 
 

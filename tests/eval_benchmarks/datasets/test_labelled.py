@@ -275,7 +275,8 @@ def test_wice_joins_the_sentences_of_a_page(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"label": "maybe"}, r"wice/test\.jsonl:1: field 'label' must be one of supported, .*, found maybe"),
+        ({"label": "maybe"}, r"wice/test\.jsonl:1: field 'label' must be one of supported, .*, found 'maybe'"),
+        ({"label": "supported "}, r"wice/test\.jsonl:1: .*, found 'supported '"),
         ({"evidence": [1]}, r"wice/test\.jsonl:1: field 'evidence' must hold texts"),
         ({"claim": None}, r"wice/test\.jsonl:1: field 'claim' is empty: fill it in, or remove the row"),
         ({"claim": 1}, r"wice/test\.jsonl:1: field 'claim' must be"),
@@ -351,6 +352,7 @@ def test_a_label_of_any_kind_is_named_as_text(tmp_path: Path, label: Any) -> Non
     path.write_text(OWN_SET.replace("mine/*.csv", "mine.jsonl").replace('"1"', f'"{label}"'))
     benchmark, _ = load(tmp_path, str(path))
     assert [text.supported[0] for text in benchmark.test.texts] == [True]
+    assert benchmark.about[0] == "my-set: 1 supported and 0 unsupported claims about 1 document; as it is"
 
 
 @pytest.mark.parametrize(
@@ -382,6 +384,17 @@ def test_a_data_set_whose_name_would_be_taken_for_something_else_is_refused(tmp_
         load(tmp_path, str(path))
 
 
+@pytest.mark.parametrize("name", [None, "", " ", "\u200b"])
+def test_a_data_set_without_a_name_is_refused(tmp_path: Path, name: str | None) -> None:
+    (tmp_path / "mine.jsonl").write_text(json.dumps({"doc": "d", "claim": "c", "label": "1", "dataset": name}) + "\n")
+    path = tmp_path / "my-set.yaml"
+    path.write_text(
+        OWN_SET.replace("mine/*.csv", "mine.jsonl").replace("label: label}", "label: label, data_set: dataset}")
+    )
+    with pytest.raises(InputError, match=r"mine\.jsonl:1: field 'dataset' is empty: fill it in, or remove the row"):
+        load(tmp_path, str(path))
+
+
 def test_a_reading_of_which_the_file_has_no_text_has_no_metrics(tmp_path: Path) -> None:
     write_claims(tmp_path / "mine/claims.csv", CLAIMS)
     (tmp_path / "my-set.yaml").write_text(OWN_SET)
@@ -401,6 +414,7 @@ def test_a_reading_of_which_the_file_has_no_text_has_no_metrics(tmp_path: Path) 
         (OWN_SET.replace('"1"', "1"), "readings.1.labels: must be labels in quotation marks .*, found 1"),
         (OWN_SET.replace('"1"', "yes"), "readings.1.labels: must be labels in quotation marks .*, found True"),
         (OWN_SET.replace(', labels: {"2": false}', ""), "readings: each must have labels in quotation marks"),
+        (OWN_SET[:-1] + ", averages: [macro]}", "averages: they are over data sets; name the column"),
     ],
 )
 def test_a_description_that_is_none_is_one_line(tmp_path: Path, text: str, message: str) -> None:
