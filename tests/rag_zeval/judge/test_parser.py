@@ -183,6 +183,23 @@ def test_small_faults_are_repaired(evidence, quotes):
     assert (found.atomic_claims, how) == ((AtomicClaim("c", True, quotes, ""),), "repaired")
 
 
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"claim": "c"}, "field 'is_supported' is missing"),
+        ({"claim": "c", "is_supported": None}, "field 'is_supported' is missing"),
+        ({"claim": "c", "is_supported": "partially"}, "'is_supported' is 'partially', neither true nor false"),
+        ({"claim": "c", "is_supported": 2}, "'is_supported' is '2', neither true nor false"),
+        ({"is_supported": True}, "field 'claim' is missing"),
+        ({"claim": ["c"], "is_supported": True}, "field 'claim' must be str, found list"),
+        ({"claim": "c", "is_supported": True, "analysis": ["a"]}, "field 'analysis' must be str, found list"),
+    ],
+)
+def test_a_field_that_does_not_fit_is_named(fields, said):
+    with pytest.raises(FormatError, match=f"^a claim: {said}$"):
+        parse_lenient(trajectory_text([fields]), 1)
+
+
 def test_a_candidate_without_claims_is_a_format_failure_in_training_and_kept_in_evaluation():
     text = trajectory_text([claim()], [])
     with pytest.raises(FormatError):
