@@ -7,7 +7,7 @@ whole run can be tried, and its cost estimated, without a model. `rag-zeval mock
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -106,6 +106,10 @@ def _scoring(score: int) -> dict[str, Any]:
     return {"criteria": "so", "supporting_evidence": "so", "score": score}
 
 
+def _reasoned(statements: Iterable[str]) -> list[dict[str, str]]:
+    return [{"statement": statement, "reason": "so"} for statement in statements]
+
+
 def _holds(statement: str, text: str) -> bool:
     """Whether a text contains every sentence of a statement."""
     return all(sentence in sentences(text) for sentence in sentences(statement))
@@ -186,21 +190,9 @@ _LISTED: dict[str, Callable[[dict[str, Any]], Any]] = {
         for sentence in sentences(inputs["answer"])
     ],
     "ragas_correctness": lambda inputs: {
-        "TP": [
-            {"statement": sentence, "reason": "so"}
-            for sentence in inputs["answer"]
-            if sentence in inputs["ground_truth"]
-        ],
-        "FP": [
-            {"statement": sentence, "reason": "so"}
-            for sentence in inputs["answer"]
-            if sentence not in inputs["ground_truth"]
-        ],
-        "FN": [
-            {"statement": sentence, "reason": "so"}
-            for sentence in inputs["ground_truth"]
-            if sentence not in inputs["answer"]
-        ],
+        "TP": _reasoned(sentence for sentence in inputs["answer"] if sentence in inputs["ground_truth"]),
+        "FP": _reasoned(sentence for sentence in inputs["answer"] if sentence not in inputs["ground_truth"]),
+        "FN": _reasoned(sentence for sentence in inputs["ground_truth"] if sentence not in inputs["answer"]),
     },
     "trulens_substantive": lambda inputs: {"keep": [int(number) for number in inputs["sentences"]]},
     "trulens_groundedness": lambda inputs: _scoring(3 * _holds(inputs["statement"], inputs["source"])),

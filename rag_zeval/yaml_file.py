@@ -82,7 +82,8 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
         raise InputError(f"{path}: cannot be read as YAML: {said}{hint}") from error
     with locate(path):
         if not isinstance(values, dict):
-            raise InputError(f"expected keys with values, found {type(values).__name__}")
+            found = {type(None): "nothing", list: "a list"}.get(type(values), "a single value")
+            raise InputError(f"expected keys with values, found {found}")
     return values
 
 

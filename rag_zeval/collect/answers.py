@@ -42,7 +42,6 @@ from rag_zeval.secrets import hide_header, scrub, without_keys
 from rag_zeval.text import one_line
 
 BODY_MIB = 16  # largest response of a system
-EVENTS = ("data:", "event:", "id:", "retry:", ":")  # how a stream of server-sent events may begin, and no JSON does
 _HEADER = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
 KEPT = ("truth", "slice_tag", "gold_chunk_ids")  # fields of a question that its row keeps
 NAMED = ("question", "id", "slice_tag", "gold_chunk_ids")  # fields that may have another name that `evaluate` knows
@@ -275,10 +274,6 @@ class System:
                 raise ValueError(under_way.refusal or error_text(response, under_way.text, under_way.status))
             if not under_way.utf8:
                 raise ValueError("the system's response is not UTF-8 text, as JSON must be")
-            if under_way.text.lstrip().startswith(EVENTS):
-                raise ValueError(
-                    "the system streams its response: turn streaming off, so that it sends one JSON object"
-                )
             found = self._paths.read(read_json(scrub(under_way.text)))
         except Exception as error:
             seconds = time.perf_counter() - started

@@ -14,8 +14,7 @@ from rag_zeval.judge.schema import LETTERS, Trajectory
 from rag_zeval.judge.scoring import support_scores
 from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.language_model import REPLY_SHARE, Backend, Reply, Request, Sampling
-from rag_zeval.replies.reading import EMPTY, is_empty
-from rag_zeval.text import is_blank, one_line, without_surrogates
+from rag_zeval.text import is_blank, without_surrogates
 
 NEEDS = ("answer", "reference")  # what an example must have (`judge.needs`)
 
@@ -172,9 +171,7 @@ class Evaluator:
                 )
                 status = "ok" if parsed_by == "strict" else parsed_by
             except FormatError as error:
-                status = f"failed: {EMPTY if is_empty(reply.text) else f'format: {one_line(str(error))}'}"
-            if reply.status == "truncated" and trajectory is None:
-                status = f"failed: {reply.cut_off}"
+                status = f"failed: {reply.why_unread('format', error)}"
         if trajectory is not None:
             trajectory = tuple(  # claims that are said to be in a blank answer are made up
                 replace(candidate, atomic_claims=()) if is_blank(answer) else candidate

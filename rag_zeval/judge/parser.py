@@ -8,11 +8,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from rag_zeval.errors import InputError
+from rag_zeval.files import check_fields
 from rag_zeval.judge.prompt import EVIDENCE, INPUTS, Variant, find_variant
-from rag_zeval.judge.schema import LETTERS, AtomicClaim, CandidateEvaluation, Trajectory
+from rag_zeval.judge.schema import CLAIM, LETTERS, AtomicClaim, CandidateEvaluation, Trajectory
 from rag_zeval.replies.echo import Echo
 from rag_zeval.replies.loose_json import OBJECTS, Unreadable, unique_keys, values_within
-from rag_zeval.replies.reading import read_values
+from rag_zeval.replies.reading import quoted, read_values
 
 
 class FormatError(ValueError):
@@ -186,29 +188,27 @@ def _read_claim(claim: Any, variant: Variant, lenient: bool) -> AtomicClaim:
         raise FormatError("a claim is not an object")
     if lenient:
         given = {field: value for field, value in claim.items() if value is not None}
-        claim = {EVIDENCE: [], "analysis": "", **given, "is_supported": _verdict(given.get("is_supported"))}
+        claim = {EVIDENCE: [], "analysis": "", **given}
+        if "is_supported" in given:
+            claim["is_supported"] = _verdict(given["is_supported"])
         quotes = claim[EVIDENCE] if isinstance(claim[EVIDENCE], list) else [claim[EVIDENCE]]
         claim[EVIDENCE] = [
             quote if isinstance(quote, str) else json.dumps(quote) for quote in quotes if quote is not None
         ]
-    for field in variant.claim_fields:
-        if field not in claim:
-            raise FormatError(f"a claim lacks '{field}'")
-    text, verdict = claim["claim"], claim["is_supported"]
-    analysis = claim["analysis"] if "analysis" in variant.claim_fields else ""
-    evidence = claim["grounding_evidence"] if variant.has_evidence else []
-    if not isinstance(text, str) or not isinstance(verdict, bool) or not isinstance(analysis, str):
-        raise FormatError("a claim has a field of the wrong type")
-    if not isinstance(evidence, list) or not all(isinstance(quote, str) for quote in evidence):
-        raise FormatError("'grounding_evidence' is not a list of strings")
-    return AtomicClaim(text, verdict, tuple(evidence), analysis)
+    try:
+        check_fields(claim, {field: CLAIM[field] for field in variant.claim_fields})
+    except InputError as error:
+        raise FormatError(f"a claim: {error}") from error
+    read = {field: claim[field] for field in variant.claim_fields}
+    return AtomicClaim(**{**read, EVIDENCE: tuple(read.get(EVIDENCE, ()))})
 
 
-def _verdict(value: Any) -> bool | None:
-    if isinstance(value, bool):
-        return value
+def _verdict(value: Any) -> bool:
     words = {"true": True, "yes": True, "supported": True, "false": False, "no": False, "unsupported": False}
-    return words.get(value.strip().lower()) if isinstance(value, str) else None
+    verdict = words.get(value.strip().lower()) if isinstance(value, str) else value
+    if not isinstance(verdict, bool):
+        raise FormatError(f"a claim: 'is_supported' is {quoted(str(value))}, neither true nor false")
+    return verdict
 
 
 CLAIM_FIELDS = ("atomic_claims", "claim", "is_supported")

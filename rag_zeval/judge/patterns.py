@@ -24,7 +24,10 @@ def read_patterns(text: str, n_candidates: int) -> Trajectory:
     claims: dict[str, list[AtomicClaim]] = {letter: [] for letter in LETTERS[:n_candidates]}
     letter, claim = "", None
     for name, written in _FIELD.findall(text):
-        value = json.loads(written, strict=False) if _is_json(written) else written.strip('"')
+        try:
+            value = json.loads(written, strict=False)
+        except ValueError:  # an escape that JSON does not have
+            value = written.strip('"')
         if name == "id":
             letter, claim = value, None
             if letter in claims:
@@ -35,11 +38,3 @@ def read_patterns(text: str, n_candidates: int) -> Trajectory:
             claims[letter].append(AtomicClaim(claim, value, (), ""))
             claim = None
     return tuple(CandidateEvaluation(letter, tuple(of), None) for letter, of in claims.items())
-
-
-def _is_json(written: str) -> bool:
-    try:
-        json.loads(written, strict=False)
-    except ValueError:  # an escape that JSON does not have
-        return False
-    return True

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rag_zeval.errors import InputError
+from rag_zeval.replies.reading import EMPTY, is_empty
 from rag_zeval.text import one_line
 
 Messages = Sequence[Mapping[str, str]]
@@ -81,10 +82,14 @@ class Reply:
     paid_tokens: tuple[int, int] | None = None
     bounded: int = 0
 
-    @property
-    def cut_off(self) -> str:
-        """What to say of a truncated reply that cannot be used."""
-        return "reply cut off" + ("" if self.completion_tokens is None else f" at {self.completion_tokens} tokens")
+    def why_unread(self, prompt: str, error: ValueError) -> str:
+        """Return why the text cannot be used: it was cut off or is empty, or the error of its reader.
+
+        prompt: what the error is about, such as the name of the prompt.
+        """
+        if self.status == "truncated":
+            return "reply cut off" + ("" if self.completion_tokens is None else f" at {self.completion_tokens} tokens")
+        return EMPTY if is_empty(self.text or "") else f"{prompt}: {one_line(str(error))}"
 
 
 class Model(Protocol):

@@ -1,9 +1,7 @@
-"""Checks single values of a judge's JSON. Each function raises Unreadable for a value of another kind.
-
-Only the functions for numbers raise ValueError instead for a text that is no number.
-"""
+"""Checks single values of a judge's JSON. Each function raises Unreadable for a value of another kind."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from rag_zeval.replies.loose_json import Unreadable
@@ -31,7 +29,7 @@ def yes_or_no(value: Any) -> bool:
     if isinstance(value, str):
         value = {"1": 1, "true": 1, "yes": 1, "0": 0, "false": 0, "no": 0}.get(value.strip().lower(), value)
     if not isinstance(value, (bool, int, float)) or value not in (0, 1):
-        raise Unreadable(f"{quoted(str(value))} is neither 1 nor 0")
+        raise Unreadable(f"{quoted(str(value))} is neither yes (true, 1) nor no (false, 0)")
     return bool(value)
 
 
@@ -46,11 +44,13 @@ def one_of(value: Any, labels: Sequence[str]) -> str:
 
 def a_number(value: Any, low: float, high: float) -> float:
     """Return a number in [low, high]. It may also be a text."""
+    number = value
     if isinstance(value, str):
-        value = float(value)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+        with suppress(ValueError):
+            number = float(value)
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not low <= number <= high:
         raise Unreadable(f"{quoted(str(value))} is not a number from {low:g} to {high:g}")
-    return float(value)
+    return float(number)
 
 
 def a_whole_number(value: Any, low: int, high: int) -> int:

@@ -21,7 +21,7 @@ from rag_zeval.models.embeddings import Embedder, Vector, cosine
 from rag_zeval.models.language_model import Backend, Reply, Request, Sampling
 from rag_zeval.replies.asked import Asked
 from rag_zeval.replies.loose_json import Unreadable
-from rag_zeval.replies.reading import EMPTY, READER, is_empty, read_json, read_text
+from rag_zeval.replies.reading import READER, read_json, read_text
 from rag_zeval.replies.values import a_list, one_of
 from rag_zeval.scorers.score import Failed, Score, Scored, Scorer, costs
 
@@ -63,11 +63,10 @@ class Judge:
             statements = await judge.ask(STATEMENTS, read_statements, question=question, answer=answer)
         """
         reply = await self._reply(prompt, temperature, trial, inputs)
-        cut = reply.status == "truncated"
         try:
-            return read_json(reply.text or "", read, _asked(prompt, inputs), cut=cut)
+            return read_json(reply.text or "", read, _asked(prompt, inputs), cut=reply.status == "truncated")
         except Unreadable as error:
-            raise Failed(reply.cut_off if cut else _unread(prompt, reply, error)) from error
+            raise Failed(reply.why_unread(prompt.name, error)) from error
 
     async def ask_text(
         self,
@@ -84,12 +83,12 @@ class Judge:
         `ask` does.
         """
         reply = await self._reply(prompt, temperature, 0, inputs)
-        if reply.status == "truncated":
-            raise Failed(reply.cut_off)
         try:
+            if reply.status == "truncated":
+                raise Unreadable("the rest is missing")
             return read_text(reply.text or "", read, _asked(prompt, inputs), spelled)
         except Unreadable as error:
-            raise Failed(_unread(prompt, reply, error)) from error
+            raise Failed(reply.why_unread(prompt.name, error)) from error
 
     async def embed(self, text: str) -> Vector:
         """Return the text's vector. Raises Failed if there is none."""
@@ -124,10 +123,6 @@ class Judge:
 
 def _asked(prompt: Prompt, inputs: Mapping[str, Any]) -> Asked:
     return Asked(prompt.template, json.loads(inputs_json(inputs)))  # as the judge was shown them
-
-
-def _unread(prompt: Prompt, reply: Reply, error: Unreadable) -> str:
-    return EMPTY if is_empty(reply.text or "") else f"{prompt.name}: {error}"
 
 
 def similarity_of(first: Vector, second: Vector) -> float:

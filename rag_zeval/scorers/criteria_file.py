@@ -59,7 +59,8 @@ class Criteria(BaseModel):
         list[Words],
         Field(
             min_length=1,
-            description="a list of texts, one for each rule (in quotation marks if it has ': ' in it)",
+            description="a list of texts, one for each rule (in quotation marks if it has ': ' in it, or is yes, no, a "
+            "number or a date)",
         ),
     ]
     scale: Annotated[

@@ -57,8 +57,8 @@ class RagZeval(Scorer):
 
     def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
         for _, (example, evaluation) in as_finished(self._judge, examples, self._evaluator.backend.at_once):
-            count = len(example.answers)
-            yield _scored(_by_patterns(evaluation, count) if self.patterns else evaluation, count, self.variant)
+            found = _by_patterns(evaluation, len(example.answers)) if self.patterns else evaluation
+            yield _scored(found, self.variant)
 
     async def _judge(self, example: Example) -> tuple[Example, Evaluation]:
         return example, await self._evaluator.judge(example)
@@ -74,12 +74,11 @@ def _by_patterns(evaluation: Evaluation, answers: int) -> Evaluation:
     return replace(evaluation, trajectory=trajectory, scores=support_scores(trajectory), status="patterns")
 
 
-def _scored(evaluation: Evaluation, answers: int, variant: str) -> Scored:
-    values = evaluation.scores or [None] * answers
+def _scored(evaluation: Evaluation, variant: str) -> Scored:
     failed = evaluation.status.startswith("failed")
     reason = evaluation.status if failed else "failed: no claims"
     replied, trajectory = evaluation.reply is not None, evaluation.trajectory
-    strict = evaluation.status == STRICT and bool(trajectory) and claims_hold_text(trajectory or (), variant)
+    strict = evaluation.status == STRICT and trajectory is not None and claims_hold_text(trajectory, variant)
     reply = Reply(
         evaluation.reply,
         "ok" if replied else evaluation.status,
@@ -94,7 +93,7 @@ def _scored(evaluation: Evaluation, answers: int, variant: str) -> Scored:
     )
     return Scored(
         evaluation.id,
-        tuple(Score(value, reason if value is None else evaluation.status) for value in values),
+        tuple(Score(value, reason if value is None else evaluation.status) for value in evaluation.scores),
         {
             "trajectory": as_json(trajectory) if trajectory else None,
             "status": evaluation.status,

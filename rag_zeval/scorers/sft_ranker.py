@@ -8,9 +8,7 @@ from rag_zeval.judge.prompt import RANKING, judge_messages
 from rag_zeval.judge.scoring import rank_scores
 from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.language_model import Backend, Reply, Request, Sampling
-from rag_zeval.replies.reading import EMPTY, is_empty
 from rag_zeval.scorers.score import Score, Scored, Scorer, costs
-from rag_zeval.text import one_line
 
 
 class SftRanker(Scorer):
@@ -46,9 +44,7 @@ def _scored(example: Example, reply: Reply) -> Scored:
         try:
             ranking, status = parse_ranking(reply.text, len(example.answers)), "ok"
         except FormatError as error:
-            status = f"failed: {EMPTY if is_empty(reply.text) else f'format: {one_line(str(error))}'}"
-            if reply.status == "truncated":
-                status = f"failed: {reply.cut_off}"
+            status = f"failed: {reply.why_unread('format', error)}"
     values = [None] * len(example.answers) if ranking is None else rank_scores(ranking)
     return Scored(
         example.id,

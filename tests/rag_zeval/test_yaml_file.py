@@ -40,8 +40,9 @@ def test_references_to_variables_are_text(tmp_path: Path) -> None:
         ("a: b: c", "not allowed here at line 1, column 5: a: b: c ^; put a text with ': ' in it into quotation"),
         ("a: " + "x" * LARGEST, "more than 1,048,576 bytes"),
         ("a: 2001-99-99", "month must be in 1..12"),
-        ("- a", "expected keys with values, found list"),
-        ("", "expected keys with values, found NoneType"),
+        ("- a", "expected keys with values, found a list"),
+        ("a", "expected keys with values, found a single value"),
+        ("", "expected keys with values, found nothing"),
     ],
 )
 def test_what_is_no_plain_yaml_is_refused_at_once(tmp_path: Path, text: str, said: str) -> None:

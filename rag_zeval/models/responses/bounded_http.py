@@ -15,6 +15,7 @@ from rag_zeval.text import one_line
 MIB = 1 << 20
 ERROR_BYTES = 64 << 10  # of an error's body that are read: the reason is at its beginning
 SHOWN = 80  # characters of an unreadable answer, such as a sign-in page, in an error message
+EVENTS = ("data:", "event:", "id:", "retry:", ":")  # how a stream of server-sent events may begin, and no JSON does
 MOST_VALUES = 1_000_000  # in one answer: JSON's small values take twenty times their length in memory
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE")  # that set up an HTTP client
 KEPT_HEADERS = ("location", "retry-after", "retry-after-ms", "x-should-retry")
@@ -137,7 +138,9 @@ def read_json(text: str) -> Any:
     try:
         return json.loads(text, parse_int=_whole_number)
     except json.JSONDecodeError as error:
-        raise ValueError(f"the endpoint's answer is not valid JSON: {error}: {text[:SHOWN]!r}") from error
+        streams = "it is a stream of events: turn streaming off, so that one JSON object is sent"
+        reason = streams if text.lstrip().startswith(EVENTS) else error
+        raise ValueError(f"the endpoint's answer is not valid JSON: {reason}: {text[:SHOWN]!r}") from error
     except RecursionError as error:
         raise ValueError("the endpoint's answer is not valid JSON: brackets without end") from error
 

@@ -74,7 +74,7 @@ def test_mlflow_gets_no_name_that_it_refuses(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "mlflow", fake)
     from rag_zeval.adapters.mlflow import log_results
 
-    for system in ("answers (1)+é, 50%\n", "openai:judge@http://host:1/v1/"):
+    for system in ("answers (1)+é, 50%\n", "openai:judge@http://host:1/v1/", "../old", "."):
         log_results([replace(one, system=system) for one in JUDGED])
     assert {name.rpartition("/")[2] for name in names} == {"mean", "low", "high", "coverage"}
     for name in names:  # as mlflow.utils.validation has it

@@ -2,7 +2,6 @@
 
 import copy
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -183,6 +182,23 @@ def test_small_faults_are_repaired(evidence, quotes):
     assert (found.atomic_claims, how) == ((AtomicClaim("c", True, quotes, ""),), "repaired")
 
 
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"claim": "c"}, "field 'is_supported' is missing"),
+        ({"claim": "c", "is_supported": None}, "field 'is_supported' is missing"),
+        ({"claim": "c", "is_supported": "partially"}, "'is_supported' is 'partially', neither true nor false"),
+        ({"claim": "c", "is_supported": 2}, "'is_supported' is '2', neither true nor false"),
+        ({"is_supported": True}, "field 'claim' is missing"),
+        ({"claim": ["c"], "is_supported": True}, "field 'claim' must be str, found list"),
+        ({"claim": "c", "is_supported": True, "analysis": ["a"]}, "field 'analysis' must be str, found list"),
+    ],
+)
+def test_a_field_that_does_not_fit_is_named(fields, said):
+    with pytest.raises(FormatError, match=f"^a claim: {said}$"):
+        parse_lenient(trajectory_text([fields]), 1)
+
+
 def test_a_candidate_without_claims_is_a_format_failure_in_training_and_kept_in_evaluation():
     text = trajectory_text([claim()], [])
     with pytest.raises(FormatError):
@@ -220,47 +236,22 @@ def test_what_is_no_json_list_of_letters_is_no_ranking(text):
         parse_ranking(text, 2)
 
 
-CLAIMS = st.lists(st.tuples(st.text(min_size=1, max_size=12), st.booleans()), min_size=1, max_size=3)
-REPLIES = st.lists(CLAIMS, min_size=1, max_size=4)
-
-
-def reply(candidates: list[list[tuple[str, bool]]]) -> str:
-    return json.dumps(
-        [
-            {
-                "id": letter,
-                "answer": "x",
-                "atomic_claims": [
-                    {"claim": text, "grounding_evidence": ["e"], "analysis": "a", "is_supported": verdict}
-                    for text, verdict in claims
-                ],
-            }
-            for letter, claims in zip("ABCD", candidates, strict=False)
-        ]
-    )
-
-
-def verdicts(trajectory: Any) -> list[list[tuple[str, bool]]]:
+def verdicts(trajectory):
     return [[(claim.claim, claim.is_supported) for claim in candidate.atomic_claims] for candidate in trajectory]
 
 
-@given(REPLIES)
-def test_a_whole_reply_gives_the_claims_of_the_strict_parser(candidates: list[list[tuple[str, bool]]]) -> None:
-    text = reply(candidates)
-    assert verdicts(read_patterns(text, len(candidates))) == verdicts(parse_strict(text, len(candidates)))
+@given(variants_with_items, st.floats(0, 1))
+def test_patterns_read_what_the_strict_parser_reads_and_of_a_cut_reply_the_claims_before_the_cut(case, share):
+    variant, items = case
+    text, count = json.dumps(items), len(items)
+    whole = verdicts(parse_strict(text, count, variant))
+    assert verdicts(read_patterns(text, count)) == whole
+    cut = verdicts(read_patterns(text[: int(share * len(text))], count))
+    assert all(found == claims[: len(found)] for found, claims in zip(cut, whole, strict=True))
 
 
-@given(REPLIES, st.floats(0, 1))
-def test_a_reply_that_is_cut_off_gives_the_claims_it_came_to(
-    candidates: list[list[tuple[str, bool]]], share: float
-) -> None:
-    text = reply(candidates)
-    cut = verdicts(read_patterns(text[: int(share * len(text))], len(candidates)))
-    assert all(found == whole[: len(found)] for found, whole in zip(cut, candidates, strict=True))
-
-
-def test_prose_fences_and_drafts() -> None:
-    draft, last = reply([[("He sang.", False)]]), reply([[("He sang.", True)]])
+def test_patterns_read_prose_fences_and_drafts():
+    draft, last = trajectory_text([claim("He sang.", False)]), trajectory_text([claim("He sang.", True)])
     assert verdicts(read_patterns(f"Draft: {draft}\n```json\n{last}\n```", 2)) == [[("He sang.", True)], []]
     assert verdicts(read_patterns("I cannot say.", 1)) == [[]]
     assert verdicts(read_patterns(r'"id": "A" "claim": "a\q" "is_supported": true "is_supported": false', 1)) == [

@@ -564,7 +564,7 @@ REASONS = {  # by mode; "…" stands for any text
     "an error as text of escapes": "HTTP 400: [2J ]0;owned 31m txt.exe",
     "an error of half characters": "HTTP 400: no",
     "a reason of escapes": "the reply is empty (finish_reason [2J ]0;owned 31m txt.exe)",
-    "events instead of JSON": "the endpoint's answer is not valid JSON: Expecting value: …",
+    "events instead of JSON": "the endpoint's answer is not valid JSON: it is a stream of events: turn streaming off…",
     "a list": "the endpoint's answer is not a chat completion: …",
     "an empty object": "the endpoint's answer is not a chat completion: '{}'",
     "JSON that nests": "the endpoint's answer is not valid JSON: brackets without end",

@@ -100,7 +100,7 @@ def test_a_value_too_deep_to_be_looked_at_is_refused() -> None:
     [
         ("<think>hm</think> ", "the reply is empty"),
         ("I cannot [sic] judge {this}.", "no JSON in the reply"),
-        ('{"verdicts": [NaN]}', "'None' is neither 1 nor 0"),
+        ('{"verdicts": [NaN]}', "'None' is neither yes (true, 1) nor no"),
         ('{"verdict": 1}', "JSON of another shape"),
         ('{"verdicts": 1}', "'1' is not a list"),
         ('{"verdicts": [1]} No, wait: {"verdicts": [0]}', "2 different answers in one reply"),

@@ -70,14 +70,15 @@ def scored_by(path: str | Path, reply: Any, example: Example = EXAMPLE) -> tuple
         ("yes/no", "yes", 1, True),
         ("yes/no", "No", 0, False),
         ("yes/no", True, 1, True),
-        ("yes/no", 4, None, "'4' is neither 1 nor 0"),
+        ("yes/no", 4, None, "'4' is neither yes (true, 1) nor no"),
         (SCALE, -1, 0, -1),
         (SCALE, "0", 0.25, 0),
         (SCALE, 2, 0.75, 2),
         (SCALE, 3, 1, 3),
         (SCALE, 4, None, "'4' is not a number from -1 to 3"),
         (SCALE, 0.5, None, "'0.5' is not a whole number"),
-        (SCALE, "yes", None, "JSON of another shape"),
+        (SCALE, "yes", None, "'yes' is not a number from -1 to 3"),
+        (SCALE, "2/3", None, "'2/3' is not a number from -1 to 3"),
     ],
 )
 def test_a_verdict_becomes_a_score_and_is_kept(write: Write, scale: Any, verdict: Any, value: Any, kept: Any) -> None:

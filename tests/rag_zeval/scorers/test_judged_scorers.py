@@ -256,7 +256,7 @@ VERDICT = "- Something. A reason. VERDICT: "
         ("ragchecker_precision", "ragchecker_check", ["Entailment", "Yes"], "'Yes' is not one of Entailment, Neutral"),
         ("ragchecker_precision", "ragchecker_claims", [["a", "b"]], "2 parts, expected 3"),
         ("ragas_faithfulness", "ragas_verdicts", [{"verdict": 1}], "1 judgement, expected 2"),
-        ("ragas_faithfulness", "ragas_verdicts", [{"verdict": 1}, {"verdict": 2}], "'2' is neither 1 nor 0"),
+        ("ragas_faithfulness", "ragas_verdicts", [{"verdict": 1}, {"verdict": 2}], "'2' is neither yes"),
         ("ragas_faithfulness", "ragas_statements", {"statements": ["a", 3]}, "'3' is not a text"),
         ("ragas_answer_correctness", "ragas_correctness", {"TP": ["x"], "FP": [], "FN": []}, "of 2 statements"),
         (
@@ -290,9 +290,9 @@ VERDICT = "- Something. A reason. VERDICT: "
         *(
             ("umbrela", "umbrela", {"M": 2, "T": 2, "O": grade}, reason)
             for reason, grades in (
-                ("is not a number from 0 to 3", (4, -1, None, True, [2], "3.5")),
+                ("is not a number from 0 to 3", (4, -1, None, True, [2], "3.5", "high", "")),
                 ("'1.5' is not a whole number", (1.5, "1.5")),
-                ("JSON of another shape", ("high", "", "3/3")),
+                ("'3/3' is not a number from 0 to 3", ("3/3",)),
             )
             for grade in grades
         ),
@@ -306,12 +306,12 @@ VERDICT = "- Something. A reason. VERDICT: "
             ("citation_recall", "citation_support", {"support": label}, "is not one of full_support, partial_support")
             for label in ("support", 1, None, "fully")
         ),
-        ("answered", "answered", {"answered": "maybe"}, "'maybe' is neither 1 nor 0"),
+        ("answered", "answered", {"answered": "maybe"}, "'maybe' is neither yes"),
         ("ccrs_qr", "ccrs_qr", {"score": 101}, "'101' is not a number from 0 to 100"),
-        ("ccrs_qr", "ccrs_qr", {"score": "eighty"}, "JSON of another shape"),
+        ("ccrs_qr", "ccrs_qr", {"score": "eighty"}, "'eighty' is not a number from 0 to 100"),
         ("ccrs_qr", "ccrs_qr", "10", "no JSON in the reply '10'"),  # might be the beginning of 100 that was cut off
         ("ccrs_ac", "ccrs_ac", {"score": -1}, "'-1' is not a number from 0 to 100"),  # nor is the exact match alone one
-        ("is_correct", "is_correct", {"is_correct": "partially", "reasoning": "so"}, "'partially' is neither 1 nor 0"),
+        ("is_correct", "is_correct", {"is_correct": "partially", "reasoning": "so"}, "'partially' is neither yes"),
         ("is_correct", "is_correct", {"is_correct": True, "reasoning": " "}, "'' is not a text"),
     ],
 )

@@ -146,7 +146,7 @@ WHY = {
     "an empty answer is judged": "no answer",
     "all sentences are taken where the list cannot be read": "trulens_substantive: no JSON in the reply",
     "a sentence that the answer does not have is scored": "is not a number from 1 to",
-    "a score that cannot be read is left out, or -1": "JSON of another shape",
+    "a score that cannot be read is left out, or -1": "is not a number from 0 to 3",
     "of several numbers the smallest is taken": "no JSON in the reply 'I waver between 1 and 2.'",
 }
 
