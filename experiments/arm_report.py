@@ -35,6 +35,7 @@ from rag_zeval.files import Row, write_json, write_text
 
 GROUNDING, REWARD = "figure-3.png", "figure-4.png"
 OF_ARMS = (RED, GREEN, BLUE, *COLOURS[3:])  # colours of the paper's Figure 4: curriculum, static 3, static 4
+STYLES = ("-", "--", "-.")  # of the arms' lines, for readers who cannot tell the colours apart
 HEADLINES = (RANKING, PAIRWISE, VERDICTS, *KINDS)
 SHORT = 12  # digits of a hash that are shown
 SEEDS = 3
@@ -100,15 +101,17 @@ def reward_figure(arms: Mapping[str, Sequence[Curves]], smoothing: int) -> bytes
     only where the number of candidates is the same.
     """
     figure, (ax,) = step_axes(1, 5.6, 3.6)
-    for colour, (arm, runs) in zip(cycle(OF_ARMS), arms.items(), strict=False):
-        _draw(ax, runs, "reward", smoothing, colour, arm)
+    for colour, style, (arm, runs) in zip(cycle(OF_ARMS), cycle(STYLES), arms.items(), strict=False):
+        _draw(ax, runs, "reward", smoothing, colour, style, arm)
     ax.set_ylabel("reward, training rollouts")
     ax.legend(fontsize=8, frameon=False)
     figure.suptitle(_said(max(map(len, arms.values())), smoothing), fontsize=8)
     return png(figure)
 
 
-def _draw(ax: Any, runs: Sequence[Curves], name: str, smoothing: int, colour: str, label: str | None = None) -> None:
+def _draw(
+    ax: Any, runs: Sequence[Curves], name: str, smoothing: int, colour: str, style: str = "-", label: str | None = None
+) -> None:
     """Draw the mean over an arm's seeds, a band for their range, and the steps where K changes (in all seeds alike)."""
     curves = [smoothed(run, name, smoothing) for run in runs if name in run]
     if curves:
@@ -116,7 +119,7 @@ def _draw(ax: Any, runs: Sequence[Curves], name: str, smoothing: int, colour: st
         seeds = np.stack([curve[:steps] for curve in curves])
         x = np.arange(1, steps + 1)
         ax.fill_between(x, seeds.min(0), seeds.max(0), color=colour, alpha=0.2, linewidth=0)
-        ax.plot(x, seeds.mean(0), color=colour, label=label)
+        ax.plot(x, seeds.mean(0), color=colour, linestyle=style, label=label)
     mark_switches(ax, runs[0])
 
 

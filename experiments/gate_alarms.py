@@ -1,8 +1,9 @@
 """`python -m experiments.gate_alarms`: how often does `rag-zeval gate` find a worse slice, or raise a false alarm?
 
 It simulates releases on a set of 60 questions in 5 slices. A judge with random errors scores both versions. Either
-nothing changes, or one slice of 12 questions gets worse. It prints how often `gate` fails a release, by default and
-with --strict. docs/compare-and-gate.md has this table.
+nothing changes, or one slice of 12 questions gets worse. Where nothing changes, one slice may also have more noise than
+the others, or all of it. It prints how often `gate` fails a release, by default and with --strict.
+docs/compare-and-gate.md has this table.
 """
 
 import sys
@@ -20,7 +21,7 @@ from rag_zeval.results import Judged
 from rag_zeval.statistics.weighted_correlations import Floats
 from rag_zeval.streams import command_line
 
-SLICES, IN_SLICE = 5, 12
+QUESTIONS, SLICES, IN_SLICE = 60, 5, 12
 DAMAGED = slice(0, IN_SLICE)  # the questions of the slice that gets worse
 SDS = (0.05, 0.1, 0.2)  # standard deviations of a score over the judge's trials
 CLAIMS = (3, 9)  # of an answer: from 3 to 8, each number equally likely
@@ -37,12 +38,14 @@ Worse = Callable[[Floats], Floats]  # old scores (questions,) -> new ones, both 
 class Release:
     """How the new version differs from the old one.
 
-    noise: the factor by which the judge's errors are larger in the first slice than elsewhere.
+    cases: number of questions in the first slice; the others share the rest. noise: standard deviation of the judge's
+    errors in the first slice and in the others, as multiples of that of the row.
     """
 
     name: str
     worse: Worse
-    noise: float = 1.0
+    cases: int = IN_SLICE
+    noise: tuple[float, float] = (1.0, 1.0)
 
 
 def a_third_lower(scores: Floats) -> Floats:
@@ -63,7 +66,8 @@ RELEASES = (
     Release("every score of the slice falls by a third", a_third_lower),
     Release("4 of its 12 scores fall to 0", four_lost),
     Release("nothing changes", np.copy),
-    Release("nothing changes, the slice is twice as noisy", np.copy, noise=2.0),
+    Release("nothing changes, the slice is twice as noisy", np.copy, noise=(2.0, 1.0)),
+    *(Release(f"nothing changes, noise only in a slice of {n}", np.copy, n, (1.0, 0.0)) for n in (12, 5, 3)),
 )
 
 
@@ -82,20 +86,20 @@ def errors(random: np.random.Generator) -> Floats:
 
 def versions(release: Release, sd: float, random: np.random.Generator) -> tuple[Floats, Floats]:
     """Simulate the judge's scores of the old and the new version, each (questions,)."""
-    n = SLICES * IN_SLICE
-    claims = random.integers(*CLAIMS, n)
+    claims = random.integers(*CLAIMS, QUESTIONS)
     true = random.binomial(claims, SUPPORTED) / claims
-    noise = np.full(n, sd)
-    noise[DAMAGED] *= release.noise
+    noise = sd * np.repeat(release.noise, (release.cases, QUESTIONS - release.cases))
     pool = errors(random)
-    old, new = (np.clip(of + noise * random.choice(pool, n), 0, 1) for of in (true, release.worse(true)))
+    old, new = (np.clip(of + noise * random.choice(pool, QUESTIONS), 0, 1) for of in (true, release.worse(true)))
     return old, new
 
 
-def side(scores: Floats) -> Side:
+def side(scores: Floats, cases: int) -> Side:
+    """Return scores as a side of a comparison. The first slice has so many cases, and the others about as many each."""
+    others = np.arange(QUESTIONS - cases) * (SLICES - 1) // (QUESTIONS - cases) + 1
     judged = {
-        str(at): Judged(str(at), "?", f"slice {at // IN_SLICE}", "s", METRIC, "", "", float(score), "ok", None)
-        for at, score in enumerate(scores)
+        str(at): Judged(str(at), "?", f"slice {number}", "s", METRIC, "", "", float(score), "ok", None)
+        for at, (score, number) in enumerate(zip(scores, [0] * cases + others.tolist(), strict=True))
     }
     return Side("", {METRIC: judged})
 
@@ -104,8 +108,8 @@ def checks(release: Release, sd: float, releases: int) -> Iterator[list[GateChec
     """Yield the checks of each simulated release, in the order in which `gate` prints them."""
     random = np.random.default_rng(0)
     for _ in range(releases):
-        old, new = versions(release, sd, random)
-        yield in_order(decide([compare_sides(side(old), side(new), METRIC, draws=DRAWS)], Limits()))
+        old, new = (side(scores, release.cases) for scores in versions(release, sd, random))
+        yield in_order(decide([compare_sides(old, new, METRIC, draws=DRAWS)], Limits()))
 
 
 def gate_alarms(

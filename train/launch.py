@@ -23,6 +23,7 @@ from rag_zeval.stages.training_log import read_attempt
 from train import freed_memory
 from train.checkpoint_files import check_pickles
 from train.leftovers import MARK, note_segments, stop_leftovers
+from train.plan import long_warmup
 from train.rollouts.agreement import Agreement
 from train.run_folder import RunFolder, hold
 from train.settings import Settings, identity
@@ -124,6 +125,8 @@ def run_verl(
     """
     if done:
         check_pickles(folder.checkpoint(done))
+    if line := long_warmup(settings, total):
+        print(f"warning: {line}")
     best = settings.export == "best"
     variables = worker_variables(settings, folder.path, folder.next_attempt())
     keys = {**derived, **runtime_env_keys(settings.verl, variables)}

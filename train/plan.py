@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from rag_zeval.errors import InputError
 from rag_zeval.stages.config import load_config
@@ -53,6 +53,15 @@ def describe_steps(verl: DictConfig, stages: Sequence[Stage]) -> str:
             switches.append(f"K={stage.k} from step {seen // batch + 1}")
         seen += stage.rows or 0
     return f"{count_steps(verl, seen)} steps of {batch} prompts x {rollouts} rollouts: {', '.join(switches)}"
+
+
+def long_warmup(settings: Settings, steps: int) -> str | None:
+    """Return a line of text if the warm-up of the learning rate is as long as the run or longer, else None."""
+    key = f"verl.{settings.trainer.optim}.lr_warmup_steps"
+    warmup = OmegaConf.select(settings.config, key) or 0
+    if warmup < steps:
+        return None
+    return f"{key}={warmup}, but the run ends after step {steps}: the full learning rate is never reached"
 
 
 @dataclass(frozen=True)
@@ -144,6 +153,7 @@ def print_plan(settings: TrainSettings) -> int:
         problems.append(str(error))
         rows = PlannedRows(settings.stages, None, "as configured")
     total = sum(stage.rows or 0 for stage in rows.stages) if all(stage.rows for stage in rows.stages) else None
+    steps = None if total is None else count_steps(settings.verl, total)
     shape, where = read_shape(settings.base_model)
     gpu_gib = settings.gpu_memory_gib if settings.platform == "gpu" else None
     values: dict[str, Any] = {
@@ -152,7 +162,8 @@ def print_plan(settings: TrainSettings) -> int:
         "shape": shape,
         "where": where,
         "rows": rows,
-        "steps": None if total is None else describe_steps(settings.verl, rows.stages),
+        "steps": steps and describe_steps(settings.verl, rows.stages),
+        "warmup": steps and long_warmup(settings, steps),
         "data": verl.data,
         "rollouts": verl.data.train_batch_size * verl.actor_rollout_ref.rollout.n,
         "longest": verl.data.max_prompt_length + verl.data.max_response_length,
@@ -163,7 +174,6 @@ def print_plan(settings: TrainSettings) -> int:
         values |= plan_memory(shape, setup, verl, gpu_gib)
         problems += filter(None, [misfit(shape, setup, gpu_gib)])
     if shape:
-        steps = None if total is None else count_steps(settings.verl, total)
         disk = plan_disk(shape, verl, steps, settings.export)
         lack = disk.total and lack_of_disk(disk.total, settings.out_dir, [Path(settings.out_dir)])
         values |= {"disk": disk, "free": free_bytes(settings.out_dir), "lack": lack}

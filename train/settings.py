@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
@@ -65,9 +65,12 @@ COUNTS = {
     "data.max_prompt_length": 1,
     "data.max_response_length": 1,
     "actor_rollout_ref.actor.ppo_mini_batch_size": 1,
+    "actor_rollout_ref.actor.ppo_epochs": 1,
     "actor_rollout_ref.model.lora_rank": 0,
     "actor_rollout_ref.rollout.max_model_len": 1,
     "actor_rollout_ref.rollout.n": 2,  # with one rollout a prompt has no mean to compare it with
+    "actor_rollout_ref.rollout.val_kwargs.n": 1,
+    **dict.fromkeys(("actor_rollout_ref.rollout.top_k", "actor_rollout_ref.rollout.val_kwargs.top_k"), -1),  # -1: all
     **{f"actor_rollout_ref.{key}": 1 for key in (*MICRO_BATCHES, *TOKEN_BUDGETS)},
     "actor_rollout_ref.actor.fsdp_config.fsdp_size": -1,
     "actor_rollout_ref.actor.ulysses_sequence_parallel_size": 1,
@@ -92,6 +95,25 @@ SFT_COUNTS = {
     "trainer.total_training_steps": 1,
     "trainer.max_ckpt_to_keep": 2,  # as above
 }
+ABOVE_0, NOT_BELOW_0, SHARE = "above 0", "0 or more", "above 0 and at most 1"
+RANGES: Mapping[str, Callable[[float], bool]] = {
+    ABOVE_0: lambda number: number > 0,
+    NOT_BELOW_0: lambda number: number >= 0,
+    SHARE: lambda number: 0 < number <= 1,
+}
+# Keys of verl whose number it does not check. With a wrong one nothing is learned, or the opposite, or vLLM ends.
+NUMBERS = {
+    "algorithm.kl_ctrl.kl_coef": NOT_BELOW_0,
+    "actor_rollout_ref.actor.kl_loss_coef": NOT_BELOW_0,  # a negative one rewards the distance from the base
+    "actor_rollout_ref.actor.optim.lr": ABOVE_0,
+    "actor_rollout_ref.actor.optim.clip_grad": ABOVE_0,  # a negative one reverses the gradient
+    "actor_rollout_ref.rollout.temperature": ABOVE_0,
+    "actor_rollout_ref.rollout.top_p": SHARE,
+    "actor_rollout_ref.rollout.val_kwargs.temperature": NOT_BELOW_0,
+    "actor_rollout_ref.rollout.val_kwargs.top_p": SHARE,
+    "actor_rollout_ref.rollout.gpu_memory_utilization": SHARE,
+}
+SFT_NUMBERS = {"optim.lr": ABOVE_0, "optim.clip_grad": ABOVE_0}
 SCHEDULES = ("linear", "constant", "cosine")  # that of train.linear_decay, and verl's own
 
 
@@ -191,8 +213,8 @@ class TrainSettings(Settings):
                 "verl.trainer.total_epochs: must be 1, because a second epoch would begin with the first stage again; "
                 "for the same questions in each stage set same_questions=true"
             )
-        check_learning("verl.actor_rollout_ref.actor.optim", worker.actor.optim)
-        check_above_zero("verl.actor_rollout_ref.rollout.temperature", worker.rollout.get("temperature"))
+        check_numbers(self.verl, NUMBERS)
+        check_schedule(self)
         check_logger(self.verl)
         if self.export == "best":
             check_validated_steps(self.verl)
@@ -219,7 +241,8 @@ class SFTSettings(Settings):
         if self.variant == RANKING.name and any(stage.k < 2 for stage in self.rows):
             raise InputError(f"rows: variant={RANKING.name} ranks two candidates or more")
         check_counts(self.verl, SFT_COUNTS)
-        check_learning("verl.optim", self.verl.optim)
+        check_numbers(self.verl, SFT_NUMBERS)
+        check_schedule(self)
         check_logger(self.verl)
         check_checkpoint("verl.checkpoint", self.verl.checkpoint, self.verl.model.get("lora_rank"))
         for key in ("save_freq", "test_freq"):  # verl divides by both in every step
@@ -276,21 +299,23 @@ def check_counts(verl: DictConfig, least: Mapping[str, int]) -> None:
             raise InputError(f"verl.{key}: must be a whole number above {lowest - 1}, found {value}")
 
 
-def check_learning(key: str, optim: DictConfig) -> None:
-    """Raise InputError for a schedule that does not exist, or a learning rate with which nothing is learned.
+def check_numbers(verl: DictConfig, ranges: Mapping[str, str]) -> None:
+    """Raise InputError for a key whose number is not in its range. A missing key has verl's default."""
+    for key, wanted in ranges.items():
+        number = OmegaConf.select(verl, key)
+        if number is not None and not RANGES[wanted](number):
+            raise InputError(f"verl.{key}: must be {wanted}, found {number}")
+
+
+def check_schedule(settings: Settings) -> None:
+    """Raise InputError for a schedule of the learning rate that does not exist.
 
     verl refuses such a schedule too, but does not say which there are.
     """
-    check_above_zero(f"{key}.lr", optim.get("lr"))
-    schedule = optim.get("lr_scheduler_type")
+    key = f"{settings.trainer.optim}.lr_scheduler_type"
+    schedule = OmegaConf.select(settings.verl, key)
     if schedule not in (None, *SCHEDULES):
-        raise InputError(f"{key}.lr_scheduler_type: must be {', '.join(SCHEDULES)}, found {schedule}")
-
-
-def check_above_zero(key: str, number: float | None) -> None:
-    """Raise InputError for a number that is 0 or less. None is verl's default."""
-    if number is not None and not number > 0:
-        raise InputError(f"{key}: must be above 0, found {number}: nothing would be learned")
+        raise InputError(f"verl.{key}: must be {', '.join(SCHEDULES)}, found {schedule}")
 
 
 def check_logger(verl: DictConfig) -> None:

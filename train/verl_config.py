@@ -60,12 +60,14 @@ DERIVED = {
 class Trainer:
     """A trainer of verl: what `python -m` runs, the name of its config, and its keys like ADDED and DERIVED.
 
-    model: the key with the model's settings. precisions: for each part of the training, the key with its precision.
+    model, optim: the keys with the settings of the model and of the optimizer. precisions: for each part of the
+    training, the key with its precision.
     """
 
     program: Sequence[str]  # {devices} is replaced by the number of devices
     config_name: str
     model: str
+    optim: str
     added: Mapping[str, type]
     derived: Mapping[str, str]
     precisions: Mapping[str, str]
@@ -75,6 +77,7 @@ PPO = Trainer(
     ["verl.trainer.main_ppo"],
     "ppo_trainer",
     "actor_rollout_ref.model",
+    "actor_rollout_ref.actor.optim",
     ADDED,
     DERIVED,
     precisions={
@@ -86,6 +89,7 @@ SFT = Trainer(
     "torch.distributed.run --standalone --nproc_per_node={devices} -m verl.trainer.sft_trainer".split(),
     "sft_trainer_engine",
     "model",
+    "optim",
     added={"engine.mixed_precision": dict, "checkpoint.save_lora_only": bool},
     derived={
         "data.train_files": "responses",

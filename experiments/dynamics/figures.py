@@ -15,6 +15,7 @@ from experiments.training_runs import Which
 from rag_zeval.files import write_text
 
 STYLES = ("-", "--", ":")  # of a panel's lines, so that two equal lines can both be seen
+MARKERS = ("o", "s", "^", "D", "v", "X")  # of the runs, for readers who cannot tell the colours apart
 WIDTH, HEIGHT = 3.5, 2.9  # of a panel, in inches
 LONGEST_NAME = 40  # the characters of a name that fit in a legend
 
@@ -71,18 +72,21 @@ def window(runs: Sequence[DrawnRun]) -> int:
 def draw(figure: Figure, runs: Sequence[DrawnRun]) -> bytes | None:
     """Draw the panels for which some run has a line, as PNG. Return None if there is no such panel.
 
-    Colours distinguish the lines if there is one run, and the runs if there are several.
+    Colours distinguish the lines if there is one run. They and markers distinguish the runs if there are several.
     """
     panels = [panel for panel in figure.panels if any(run.has(name) for run in runs for name in panel.lines)]
     if not panels:
         return None
-    rows = -(-len(runs) // len(panels)) if len(runs) > 1 else 0  # of the legend that names the runs
+    several, width = len(runs) > 1, window(runs)
+    rows = -(-len(runs) // len(panels)) if several else 0  # of the legend that names the runs
     drawn, axes = step_axes(len(panels), WIDTH * len(panels), HEIGHT + 0.25 * rows)
     for ax, panel in zip(axes, panels, strict=True):
         for at, run in enumerate(runs):
+            marked = slice(at, None, max(len(runs), 2 * width)) if several else slice(0)  # the points with a marker
             for line, name in enumerate(panel.lines):
-                look = {"color": COLOURS[line if len(runs) == 1 else at], "linestyle": STYLES[line]}
-                _plot(ax, run, name, window(runs), look, each_step=len(runs) == 1)
+                colour = COLOURS[at if several else line]
+                look = {"color": colour, "linestyle": STYLES[line], "marker": MARKERS[at]}
+                _plot(ax, run, name, width, look, marked, each_step=not several)
         _widen(ax, panel.least)
         for curves in {
             tuple(switches(run.curves["candidates"])): run.curves for run in runs if run.has("candidates")
@@ -90,11 +94,12 @@ def draw(figure: Figure, runs: Sequence[DrawnRun]) -> bytes | None:
             mark_switches(ax, curves)
         ax.set_ylabel(panel.label)
         if len(panel.lines) > 1:
-            colours = COLOURS if len(runs) == 1 else ["black"] * len(STYLES)
-            _legend(ax, _keys(panel.lines.values(), colours, STYLES), 3, loc="lower left", bbox_to_anchor=(-0.1, 1.05))
-    if len(runs) > 1:
+            colours = ["black"] * len(STYLES) if several else COLOURS
+            keys = _keys(panel.lines.values(), zip(colours, STYLES, [""] * len(STYLES), strict=False))
+            _legend(ax, keys, 3, loc="lower left", bbox_to_anchor=(-0.1, 1.05))
+    if several:
         names = [run.name if len(run.name) <= LONGEST_NAME else f"…{run.name[1 - LONGEST_NAME :]}" for run in runs]
-        keys = _keys(names, COLOURS, "-" * len(runs))
+        keys = _keys(names, zip(COLOURS, "-" * len(COLOURS), MARKERS, strict=True))
         _legend(drawn, keys, len(panels), loc="outside lower center")
     return png(drawn)
 
@@ -112,18 +117,18 @@ def absent(figure: Figure, runs: Sequence[DrawnRun]) -> Iterator[str]:
         yield sentence + (f" ({', '.join(names)})" if len(names) < len(runs) else "")
 
 
-def _plot(ax: Any, run: DrawnRun, name: str, width: int, look: dict[str, str], each_step: bool) -> None:
+def _plot(ax: Any, run: DrawnRun, name: str, width: int, look: dict[str, str], marked: slice, each_step: bool) -> None:
     """Draw a curve as its moving average with a gap where K changes, or points joined by lines.
 
-    each_step: also draw the curve's value at each step, faintly.
+    marked: the steps of a curve that get a marker. each_step: also draw the curve's value at each step, faintly.
     """
     if name in run.points:
-        ax.plot(*run.points[name], **look, linewidth=1.2, marker="o", markersize=4)
+        ax.plot(*run.points[name], **look, linewidth=1.2, markersize=4)
     elif name in run.curves:
         x, smooth = np.arange(1, len(run.curves[name]) + 1), smoothed(run.curves, name, width)
         for part in stretches(run.curves):
             alone = np.count_nonzero(~np.isnan(smooth[part])) == 1  # one value makes no line
-            ax.plot(x[part], smooth[part], **look, linewidth=1.8, marker="." if alone else None, markersize=3)
+            ax.plot(x[part], smooth[part], **look, linewidth=1.8, markersize=4, markevery=None if alone else marked)
         if each_step:
             ax.plot(x, run.curves[name], color=look["color"], alpha=0.25, linewidth=0.8)
 
@@ -136,11 +141,14 @@ def _widen(ax: Any, least: float) -> None:
         ax.set_ylim(-0.03 * high, high)
 
 
-def _keys(labels: Iterable[str], colours: Iterable[str], styles: Iterable[str]) -> list[Any]:
+def _keys(labels: Iterable[str], looks: Iterable[tuple[str, str, str]]) -> list[Any]:
+    """Return the keys of a legend. looks: colour, style and marker of each."""
     from matplotlib.lines import Line2D
 
-    looks = zip(labels, colours, styles, strict=False)
-    return [Line2D([], [], label=label, color=colour, ls=style) for label, colour, style in looks]
+    return [
+        Line2D([], [], label=label, color=colour, ls=style, marker=marker, markersize=4)
+        for label, (colour, style, marker) in zip(labels, looks, strict=False)
+    ]
 
 
 def _legend(where: Any, keys: Sequence[Any], columns: int, **place: Any) -> None:

@@ -244,7 +244,8 @@ def claims_in_between(logged: Curves) -> Floats:
     """Return the claims per answer of the candidates that are neither best nor worst, (steps,).
 
     If every row of a step has K candidates, it is (K claims - best - worst) / (K - 2), where `claims` is the mean over
-    all candidates. NaN where K is at most 2, or where a step has rows of both stages.
+    all candidates. Rows with fewer candidates than K also contribute their best and worst. NaN where K is at most 2,
+    or no whole number: older logs have the mean of the step's rows there.
     """
     k = logged["candidates"]
     between = np.where((k > 2) & (k == np.floor(k)), k - 2, np.nan)

@@ -132,8 +132,9 @@ def bench_peers(
     out_dir: Annotated[Path, typer.Option(help="The folder for the runs.")] = Path("runs/peers"),
 ) -> None:
     packages = [package for package in PACKAGES if package.is_installed]
-    for package in set(PACKAGES) - set(packages):
-        print(f"{package.name} is left out: run `make {package.environment}/.ready` first", file=sys.stderr)
+    for package in PACKAGES:
+        if package not in packages:
+            print(f"{package.name} is left out: run `make {package.environment}/.ready` first", file=sys.stderr)
     out = out_dir.resolve() / str(n)
     rows = out / "answers.json"
     write_json(rows, answers(n))

@@ -16,7 +16,6 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
 TEMPERATURE = 0.9
-WARM_UP = 8  # rollouts: a micro-batch of the profile
 Written = list[tuple[list[int], list[float]]]  # tokens of the first rollouts of the step, and their log-probabilities
 PRODUCTS = ("aten::mm", "aten::addmm", "aten::addmm_", "aten::bmm", "aten::baddbmm", "mkldnn", "scaled_dot_product")
 NAMES = {"fp32": "float32", "bf16": "bfloat16"}  # torch's names
@@ -66,7 +65,7 @@ def decode(work: dict[str, Any]) -> dict[str, Any]:
 def update(work: dict[str, Any]) -> dict[str, Any]:
     """Return the seconds, the norm of the gradient, and the share of the time in matrix products."""
     with plain_update(work) if work["plain"] else lane_update(work) as call:
-        call(work["written"][:WARM_UP])
+        call(work["written"][: work["rollouts"]])  # a warm-up of one micro-batch
         share = in_products(lambda: call(work["written"]))
         seconds, norm = timed(lambda: call(work["written"]))
     return {"seconds": seconds, "norm": norm, "products": share}
@@ -85,6 +84,7 @@ def lane_update(work: dict[str, Any]) -> Iterator[Callable[[Written], float]]:
         "model.lora_rank": 0,  # the profile of `before` uses LoRA
         "rollout.data_parallel_size": 1,
         "rollout.temperature": TEMPERATURE,
+        "actor.ppo_micro_batch_size_per_gpu": work["rollouts"],
         "actor.optim.lr": 0.0,
         "actor.use_kl_loss": False,
         "actor.optim.total_training_steps": 1,
@@ -111,10 +111,7 @@ def plain_update(work: dict[str, Any]) -> Iterator[Callable[[Written], float]]:
     from torch.nn.utils.rnn import pad_sequence
     from transformers import AutoModelForCausalLM
 
-    from rag_zeval.stages.config import load_config
-
-    settings = load_config("train", ["profile=small"]).verl.actor_rollout_ref
-    rows, dtype = settings.actor.ppo_micro_batch_size_per_gpu, getattr(torch, NAMES[work["precision"]])
+    rows, dtype = work["rollouts"], getattr(torch, NAMES[work["precision"]])
     model = AutoModelForCausalLM.from_pretrained(work["model"], dtype=dtype, attn_implementation="sdpa")
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.0)
     advantages = torch.randn(len(work["prompts"]), generator=torch.Generator().manual_seed(0))

@@ -5,10 +5,10 @@
 - `now` is the training code of this checkout.
 
 All sides have the same prompts (the first rows of `make train PROFILE=small`) and the same weights, all of them
-trained. Updates use the same rollouts. The parts run one after the other, each in its own process, in fp32 and in bf16.
-Seconds are CPU time, which depends little on other work on the machine. All sides keep freed memory in the process, as
-`make train` does. `products` is the share of an update's time in matrix products, including attention's. In fp32,
-`before` and `now` must sample the same tokens, and their gradients must agree.
+trained. Updates use the same rollouts; those of a prompt are a micro-batch. The parts run one after the other, each in
+its own process, in fp32 and in bf16. Seconds are CPU time, which depends little on other work on the machine. All sides
+keep freed memory in the process, as `make train` does. `products` is the share of an update's time in matrix products,
+including attention's. In fp32, `before` and `now` must sample the same tokens, and their gradients must agree.
 """
 
 import json
@@ -88,7 +88,7 @@ Found = dict[tuple[str, str], dict[str, list[dict[str, Any]]]]  # by side and pr
 def measure(roots: dict[str, Path], prompts: Sequence[list[int]], rollouts: int, new_tokens: int, rounds: int) -> Found:
     """Run every part on every side, and print a line for each."""
     settings = load_config("train", ["profile=small"])
-    work: dict[str, Any] = {"model": str(ROOT / settings.base_model), "new_tokens": new_tokens}
+    work: dict[str, Any] = {"model": str(ROOT / settings.base_model), "new_tokens": new_tokens, "rollouts": rollouts}
     work["prompts"] = [prompt for prompt in prompts for _ in range(rollouts)]
     found: Found = {(side, precision): {"decode": [], "update": []} for precision in PRECISIONS for side in SIDES}
     for part in ("decode", "update"):

@@ -17,11 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eval_benchmarks.output.curves import METRICS
-from experiments.arm_report import grounding_figure
+from experiments.arm_report import grounding_figure, reward_figure
 from experiments.dynamics.__main__ import main
 from experiments.dynamics.entailment import SPECS, entailment_by_step, open_scorer
 from experiments.dynamics.figures import FIGURES, absent, draw, window
 from experiments.dynamics.run import (
+    DrawnRun,
     RolloutGroup,
     claims_in_between,
     count_groups,
@@ -252,6 +253,18 @@ def test_several_runs_are_named_where_only_some_lack_a_line(run: Path) -> None:
     assert len([line for line in lines if line.startswith("entailment")]) == 1
     alone, both = (draw(grounding, some) for some in (runs[:1], runs))
     assert alone and both and alone != both
+
+
+def test_runs_are_told_apart_without_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which of the runs has which curve is seen in a figure of one colour too."""
+    monkeypatch.setattr("experiments.dynamics.figures.COLOURS", ["black"] * 6)
+    monkeypatch.setattr("experiments.arm_report.OF_ARMS", ["black"] * 6)
+    first, second = ({"reward": np.full(40, value), "candidates": np.full(40, 3.0)} for value in (0.1, 0.9))
+    one, other = (DrawnRun("run", "", curves, {}, {}, None) for curves in (first, second))
+    [reward] = [figure for figure in FIGURES if figure.name == "figure-4"]
+    assert draw(reward, [one, other]) != draw(reward, [other, one])
+    arms, swapped = ({"a": [a], "b": [b]} for a, b in ((first, second), (second, first)))
+    assert reward_figure(arms, 5) != reward_figure(swapped, 5)
 
 
 @given(

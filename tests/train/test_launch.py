@@ -184,7 +184,9 @@ def test_a_run_that_stands_still_is_stopped_with_the_error_last(
     folder = RunFolder(settings.out_dir)
     folder.path.mkdir()
     assert run_verl(settings, folder, {}, total=1) == 1
-    first, last = capsys.readouterr().err.splitlines()
+    shown = capsys.readouterr()
+    assert shown.out.startswith("warning: verl.actor_rollout_ref.actor.optim.lr_warmup_steps=2, but the run ends after")
+    first, last = shown.err.splitlines()
     assert (
         re.search(r"verl made no progress for \d+ s and was stopped", first) and last.strip() == "RuntimeError: no room"
     )

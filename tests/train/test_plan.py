@@ -361,7 +361,7 @@ def test_the_plan_of_lora_on_one_gpu(planned: Planned) -> None:
         sizes = [float(part.rsplit(" ", 1)[1]) for part in parts.split(", ")]
         assert float(total) == gib == pytest.approx(sum(sizes), abs=0.05 * (len(sizes) + 1))
     disk = "7.1 GiB: 3 checkpoints of 0.4 GiB, the best step's weights 0.1 GiB, the model 5.8 GiB; free here "
-    assert line("disk", shown).startswith(disk)
+    assert line("disk", shown).startswith(disk) and "lr_warmup_steps" not in shown
 
 
 def test_the_documented_plan_is_printed_with_neither_model_nor_answers(repository: Path, tmp_path: Path) -> None:
@@ -388,6 +388,7 @@ def test_with_answers_and_a_model_it_says_what_is_expected(
     code, shown, _ = planned("nano", *words, f"base_model={nano_base}")
     assert code == 0
     assert line("steps", shown).startswith("2 steps of 4 prompts x 8 rollouts: K=4 from step 1")  # 10 of 12 questions
+    assert "optim.lr_warmup_steps=2, but the run ends after step 2: the full learning rate is never" in shown
     tokenizer, counts = AutoTokenizer.from_pretrained(nano_base), []
     for example in world.ranked_examples("train", 12, 4, 0):
         messages = judge_messages("compact", example.question.question, example.question.passage, example.answers)

@@ -43,6 +43,7 @@ def test_parts_of_a_trajectory_are_averaged_over_trajectories() -> None:
     assert metrics["reward_extra/format/mean"] == 0.25
     assert metrics["reward_extra/score/mean"] == (1.0 - 3 * 0.5) / 4
     assert metrics["reward_extra/claims/mean"] == 4.0 and metrics["reward_extra/evidence/mean"] == 0.5
+    assert metrics["curriculum/candidates"] == 3.0  # a step with rows of both stages has K of the later one
     nothing = reward_metrics([bad], [2])
     assert not {f"reward_extra/{name}/mean" for name in WATCHED} & nothing.keys()  # missing, not 0
     assert nothing["reward_extra/accuracy/mean"] == 0.0
@@ -54,6 +55,7 @@ def test_a_single_answer_counts_for_nothing_that_is_about_pairs() -> None:
     metrics = reward_metrics([good, single, {**single, "format": 0.0}], [2, 1, 1])
     assert all(metrics[f"reward_extra/{name}/mean"] == 1.0 for name in OF_PAIRS)
     assert metrics["reward_extra/format/mean"] == pytest.approx(2 / 3)
+    assert metrics["curriculum/candidates"] == 2.0  # K of the stage
 
 
 @settings(deadline=None)

@@ -17,7 +17,6 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import read_card
 from rag_zeval.streams import command_line
 from train.export.lora import load_model, save_adapter
-from train.model_shape import read_shape
 
 
 def keep_difference(
@@ -33,8 +32,9 @@ def keep_difference(
 
     Raises InputError if a folder has no model, if a model has other layers than the base, or if nothing changed.
     """
-    for model in models:
-        check_layers(model, base)
+    for place in (*models, base):
+        if not (place / "config.json").is_file():
+            raise InputError(f"{place}: no model here")
     import torch
     from peft import LoraConfig, get_peft_model
     from peft.tuners.lora import Linear
@@ -43,8 +43,11 @@ def keep_difference(
     old = {name: weight.detach() for name, weight in before.named_parameters()}
     changes = {name: torch.zeros_like(weight) for name, weight in old.items()}
     for model in models:
-        for name, weight in load_model(str(model)).named_parameters():
-            changes[name] += (weight.detach() - old[name]) / len(models)
+        new = {name: weight.detach() for name, weight in load_model(str(model)).named_parameters()}
+        if {name: weight.shape for name, weight in new.items()} != {name: weight.shape for name, weight in old.items()}:
+            raise InputError(f"{model}: its layers are not those of {base}, so it was not trained from that model")
+        for name, weight in new.items():
+            changes[name] += (weight - old[name]) / len(models)
     total = sum(float(change.square().sum()) for change in changes.values())
     if total == 0:
         raise InputError(f"{models[0]}: its weights are those of {base}, so there is no difference to keep")
@@ -61,15 +64,6 @@ def keep_difference(
             kept += float(sizes[:rank].square().sum())
     save_adapter(adapted, read_card(models[0]), folder)
     print(f"{folder}: an adapter of rank {rank}, with {kept / total:.3f} of the squared change")
-
-
-def check_layers(model: Path, base: Path) -> None:
-    """Raise InputError unless both folders have a model and their layers have the same shapes."""
-    for folder in (model, base):
-        if not (folder / "config.json").is_file():
-            raise InputError(f"{folder}: no model here")
-    if read_shape(str(model))[0] != read_shape(str(base))[0]:
-        raise InputError(f"{model}: its layers are not those of {base}, so it was not trained from that model")
 
 
 def _set(weight: Any, values: Any) -> None:

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import read_card, write_json
+from rag_zeval.files import read_card, read_json, write_json
 from rag_zeval.stages.weights import share_weights
 from rag_zeval.streams import command_line
+from rag_zeval.text import one_line
 from train.export.plain_model import complete
 
 if TYPE_CHECKING:
@@ -59,8 +60,8 @@ def trained_model(checkpoint: Path, base: str) -> Any:
     verl 0.9.1 itself writes no model that can be loaded. Its hf_model has peft's names on the base (verl's pull request
     4770), and its model_merger does not merge the adapter and writes bf16.
 
-    Raises InputError if the adapter does not fit the base. Tested with checkpoints that verl's FSDP2 engine wrote on
-    the CPU, with one rank and with two, but not on a GPU.
+    Raises InputError if there is no base, or if the adapter does not fit it. Tested with checkpoints that verl's FSDP2
+    engine wrote on the CPU, with one rank and with two, but not on a GPU.
     """
     from peft import LoraConfig, get_peft_model, set_peft_model_state_dict
 
@@ -68,8 +69,9 @@ def trained_model(checkpoint: Path, base: str) -> Any:
     adapter = read_adapter(checkpoint)
     modules = sorted({name.removeprefix("base_model.model.").rsplit(".lora_", 1)[0] for name in adapter})
     config = LoraConfig(r=meta["r"], lora_alpha=meta["lora_alpha"], target_modules=modules, task_type=meta["task_type"])
+    plain = load_model(base)
     try:
-        model: Any = get_peft_model(load_model(base), config)
+        model: Any = get_peft_model(plain, config)
         loaded: Any = set_peft_model_state_dict(model, {name: matrix.half() for name, matrix in adapter.items()})
     except (ValueError, RuntimeError) as error:  # the base has no such modules, or modules of other sizes
         raise InputError(f"{checkpoint}: its adapter does not fit {base}: {str(error).splitlines()[0]}") from error
@@ -96,31 +98,37 @@ def merge(
 ) -> None:
     """Write a plain model in fp32: the base that the first adapter names, with all adapters merged in turn.
 
-    Raises InputError if an adapter or the base is missing.
+    Raises InputError if an adapter or the base is missing, or if an adapter does not fit.
     """
-    from peft import PeftConfig, PeftModel
+    from peft import PeftModel
 
     for adapter in adapters:
         if not (adapter / "adapter_config.json").is_file():
             raise InputError(f"{adapter}: no adapter here")
-    base = str(PeftConfig.from_pretrained(str(adapters[0])).base_model_name_or_path)
+    base = str(read_json(adapters[0] / "adapter_config.json").get("base_model_name_or_path"))
     try:
         model = load_model(base)
-    except OSError as error:
+    except InputError as error:
         raise InputError(f"{adapters[0]}: its base {base} cannot be loaded; `make model` makes it") from error
     for adapter in adapters:
-        model = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
+        try:
+            model = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
+        except Exception as error:  # peft raises several kinds for an adapter of other layers, safetensors its own
+            raise InputError(f"{adapter}: cannot be merged into {base}: {one_line(str(error))}") from error
     model.save_pretrained(folder)
     complete(folder, [Path(base)], {**read_card(base), **read_card(adapters[-1])})
     print(folder)
 
 
 def load_model(base: str) -> Any:
-    """Load a causal language model in fp32. Raises OSError if there is none."""
+    """Load a causal language model in fp32. Raises InputError if there is none."""
     import torch
     from transformers import AutoModelForCausalLM
 
-    return AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
+    try:
+        return AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{base}: no language model can be loaded: {one_line(str(error))}") from error
 
 
 main = command_line(merge, "train.export.lora", "Merge adapters, in this order, into the base of the first one.")

@@ -1,9 +1,12 @@
 """The settings of `python -m train.one_gpu`, which configs/one_gpu.yaml explains."""
 
+from __future__ import annotations
+
 from typing import Annotated
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, model_validator
 
+from rag_zeval.errors import InputError
 from rag_zeval.stages.config import Section, Seed
 from train.one_gpu.rows import RowKind, Validation
 
@@ -25,3 +28,10 @@ class OneGPUSettings(Section):
     max_reply_tokens: PositiveInt
     batch_tokens: PositiveInt
     validate_every: PositiveInt
+
+    @model_validator(mode="after")
+    def _check(self) -> OneGPUSettings:
+        if self.warmup_steps > self.steps:
+            end = f"the run ends after step {self.steps}: the full learning rate is never reached"
+            raise InputError(f"warmup_steps={self.warmup_steps}, but {end}")
+        return self

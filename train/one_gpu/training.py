@@ -130,7 +130,6 @@ class Training:
         return {
             **reward_metrics(parts, [len(prompt.alphas) for prompt in asked]),
             "critic/score/mean": float(rewards.mean()),
-            "curriculum/candidates": float(max(len(prompt.alphas) for prompt in batch)),
             "response_length/mean": mean(lengths),
             "response_length/max": max(lengths),
             **({"actor/grad_norm": norm} if math.isfinite(norm) else {}),

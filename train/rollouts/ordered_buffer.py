@@ -42,7 +42,6 @@ class OrderedReplayBuffer(ReplayBuffer):
                 {
                     "curriculum/first_row": min(rows),
                     "curriculum/last_row": max(rows),
-                    "curriculum/candidates": sum(candidates) / len(candidates),
                     # verl continues without failed rollouts, so report them.
                     "rollouts/missing": batch_size * self.rollouts_per_prompt - len(rows),
                 }

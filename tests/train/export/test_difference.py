@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import GPT2Config, GPT2LMHeadModel
 
+from rag_zeval.errors import InputError
 from train.export import difference, lora
 
 LAYERS = re.compile(r"_proj\.weight$")
@@ -71,11 +73,25 @@ def test_of_several_models_it_is_about_their_mean(trained: Path, nano_base: Path
 def test_models_that_do_not_belong_together_are_refused(
     trained: Path, nano_base: Path, tmp_path: Path, refusal: Any
 ) -> None:
-    other = tmp_path / "other"
-    shutil.copytree(nano_base, other)
-    config = json.loads((other / "config.json").read_text())
-    (other / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 3}))
-    out = str(tmp_path / "out")
-    assert "its layers are not those of" in refusal(difference.main, [str(trained), str(other), out])
-    assert "no model here" in refusal(difference.main, [str(trained), str(tmp_path), out])
-    assert not Path(out).exists()
+    out, small, large = (tmp_path / name for name in ("out", "small", "large"))
+    assert "no model here" in refusal(difference.main, [str(trained), str(tmp_path), str(out)])
+    for folder, size in ((small, 8), (large, 16)):  # of a family that train.model_shape does not know
+        config = GPT2Config(n_embd=size, n_layer=1, n_head=1, vocab_size=16, bos_token_id=None, eos_token_id=None)
+        GPT2LMHeadModel(config).save_pretrained(folder)
+    for model in (small, nano_base):
+        with pytest.raises(InputError, match=f"^{model}: its layers are not those of {large}"):
+            difference.keep_difference([model], large, out)
+    (large / "model.safetensors").unlink()
+    with pytest.raises(InputError, match=f"^{large}: no language model can be loaded: "):
+        difference.keep_difference([small], large, out)
+    assert not out.exists()
+
+
+def test_an_adapter_that_cannot_be_merged_is_named(trained: Path, nano_base: Path, tmp_path: Path) -> None:
+    adapter, out = tmp_path / "adapter", tmp_path / "out"
+    difference.keep_difference([trained], nano_base, adapter, rank=3)
+    weights = adapter / "adapter_model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-9])
+    with pytest.raises(InputError, match=f"^{adapter}: cannot be merged into {nano_base}: "):
+        lora.merge([adapter], out)
+    assert not out.exists()

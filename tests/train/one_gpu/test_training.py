@@ -206,7 +206,8 @@ def test_other_settings_and_rows_are_refused(
     shutil.copytree(trained, other, ignore=shutil.ignore_patterns("model"))
     told = refusal(command.main, [*words, f"out_dir={other}", "seed=5"])
     assert "holds a run with config.seed=1, not 5" in told
-    assert "rollouts: must be 2 or more" in refusal(command.main, [*words, f"out_dir={tmp_path}/x", "rollouts=1"])
+    for word, said in (("rollouts=1", "rollouts: must be 2 or more"), ("warmup_steps=3", "=3, but the run ends after")):
+        assert said in refusal(command.main, [*words, f"out_dir={tmp_path}/x", word])
     assert not (tmp_path / "x").exists()
     answers = Path(re.findall(r"responses: ([^,]+)", " ".join(words))[0])
     before = answers.read_text()
