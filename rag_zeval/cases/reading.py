@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -28,9 +28,9 @@ from rag_zeval.cases.cells import (
 )
 from rag_zeval.cases.columns import LOOKED_AT, Columns, check_names, choose
 from rag_zeval.cases.excel import Formatted
-from rag_zeval.cases.names import FIELDS, PLACEHOLDERS, SPREADSHEET_ERRORS, TOTALS
+from rag_zeval.cases.names import FIELDS, PLACEHOLDERS, SPREADSHEET_ERRORS, TOTALS, fields_of
 from rag_zeval.cases.objects import read_objects
-from rag_zeval.cases.paths import ABSENT, at_path, option
+from rag_zeval.cases.paths import ABSENT, at_path, option, quoted_list
 from rag_zeval.cases.row_files import LaterHeader, PlacedRow, read_table
 from rag_zeval.errors import InputError
 from rag_zeval.files import MOST, Row, locate
@@ -235,6 +235,22 @@ def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
         if isinstance(row, InputError):
             raise InputError(f"{place}: {row}")
         yield place, row
+
+
+def known(row: Row, fields: Iterable[str]) -> Row:
+    """Return the row with each of these fields under our name, if it has it under another one that is known.
+
+    Raises InputError if several names could hold a field.
+    """
+    ours = dict(row)
+    for our in (one for one in fields if one not in row):
+        named = [name for name in row if our in fields_of(name)]
+        filled = [name for name in named if not is_nothing(row[name])]
+        if len(filled) > 1:
+            raise InputError(f"fields {quoted_list(filled)} could each hold the {FIELDS[our]}: name one '{our}'")
+        for name in filled or named[:1]:
+            ours[our] = row[name]
+    return ours
 
 
 def question_id(question: str) -> str:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -375,14 +375,15 @@ def _placed(path: Path, rows: Iterable[Any]) -> Iterator[PlacedRow]:
 def _json(path: Path, encoding: str) -> Iterator[PlacedRow]:
     """Yield the rows of JSON lines, of a list, of an object that holds rows or columns, or of objects in sequence."""
     with _text(path, encoding) as file:
-        first = next((line for line in file if line.strip()), "")
-        others = any(line.strip() for line in file)
+        first, second = islice(chain((line for line in file if line.strip()), ("", "")), 2)
     try:
         value = decoded(first)
     except InputError:
-        is_lines = first.lstrip().startswith("{") and first.rstrip().endswith("}")  # probably one bad line of many
+        # of an object with line breaks, or of one bad line of many: inside an object, another one follows only [ : or ,
+        follows = second.lstrip().startswith("{") and not first.rstrip().endswith(("[", ":", ","))
+        is_lines = first.lstrip().startswith("{") and (first.rstrip().endswith("}") or follows)
     else:
-        is_lines = isinstance(value, dict) and (others or rows_of(value, path) == [value])
+        is_lines = isinstance(value, dict) and (bool(second) or rows_of(value, path) == [value])
     with _text(path, encoding) as file:
         if is_lines:
             yield from ((f"{path}:{number}", row) for number, row in json_lines(file, dict, DECODER))

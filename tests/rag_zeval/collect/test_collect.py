@@ -130,7 +130,7 @@ def test_questions_are_read_from_a_table(tmp_path: Path) -> None:
     (tmp_path / "q.csv").write_bytes("\r\n".join(lines).encode("utf-8-sig"))
     assert read_questions(tmp_path / "q.csv") == [
         {"id": "007", "question": "When?\nAnd where?", "truth": "Ten.", "gold_chunk_ids": ["a", "3"]},
-        {"id": question_id("Who?"), "question": "Who?"},
+        {"id": question_id("Who?"), "question": "Who?", "truth": None},
     ]
     (tmp_path / "q.csv").write_text("query,prompt\nWho?,You are\n")
     with pytest.raises(InputError, match=r"q.csv:2: fields 'query', 'prompt' could each hold the question: name"):
