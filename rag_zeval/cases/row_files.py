@@ -347,18 +347,22 @@ def _columnar(path: Path, head: bytes) -> Iterator[PlacedRow]:
 
 
 def _excel(path: Path) -> Iterator[PlacedRow]:
-    """Yield the rows of the only visible sheet that has a header and rows. A hidden row is an InputError."""
+    """Yield the rows of the only visible sheet that has a header and rows. A hidden row is an InputError.
+
+    The name of a hidden column says so, as in `answer (hidden)`. So it is told, and read only if the user names it.
+    """
     with needed("python-calamine", f"{path}: reading Excel files"):
         from python_calamine import CalamineError
     with _told(path), _bytes(path) as file, locate(path):
         try:
-            sheet, hidden = read_sheet(file.read())
+            sheet, hidden, hidden_columns = read_sheet(file.read())
         except CalamineError as error:
             raise InputError(
                 f"is a ZIP file, but no Excel file that can be read; unpack it, or save it as {FORMATS}"
             ) from error
     rows = [(number, cells) for number, cells in enumerate(sheet) if is_filled(cells)]
-    names = _header(path, rows[0][1] if rows else ())
+    header = enumerate(rows[0][1] if rows else ())
+    names = _header(path, [f"{name} (hidden)" if at in hidden_columns and name else name for at, name in header])
     for at, (number, cells) in enumerate(rows[1:], 1):
         place = f"{path}: row {number + 1}"
         with locate(place):
