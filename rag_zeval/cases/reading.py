@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rag_zeval.cases.case import Case
 from rag_zeval.cases.cells import (
@@ -39,6 +39,7 @@ from rag_zeval.judge.schema import LETTERS
 from rag_zeval.replies.thoughts import final_texts
 from rag_zeval.text import counted, one_line, text_id
 
+T = TypeVar("T")
 # No spaces, and a character that is rare in words; or the name of a file.
 NO_CONTENT = re.compile(r"[!-~]*[\d_/#][!-~]*|.+\.(?:csv|docx?|html?|json|md|pdf|pptx?|txt|xlsx?)", re.IGNORECASE)
 DECIMAL_COMMA = re.compile(r"\s*\d+,(?:\d{1,2}|\d{4,})\s*|\s*0,\d+\s*")  # 1,234 may be a thousand
@@ -153,8 +154,10 @@ class CaseFile:
 
     def _count(self, name: str) -> int:
         """Return the number of cases for which the file has a value of this field."""
-        if name in ("id", "system"):
-            return len(self.cases) - (self.unnamed if name == "id" else 0)
+        if name == "id":
+            return len(self.cases) - self.unnamed
+        if name == "system":
+            return sum(self.system not in case.answers for case in self.cases)
         if name in ("answer", "answers"):
             return sum(len(case.answers) > len(case.unanswered) for case in self.cases)
         return sum(getattr(case, name) not in (None, ()) for case in self.cases)
@@ -251,6 +254,12 @@ def known(row: Row, fields: Iterable[str]) -> Row:
         for name in filled or named[:1]:
             ours[our] = row[name]
     return ours
+
+
+def converted(row: Row, name: str, convert: Callable[[Any], T]) -> T:
+    """Return the converted value of a field, which may be missing. An InputError that is raised names the field."""
+    with locate(f"field '{name}'"):
+        return convert(row.get(name))
 
 
 def question_id(question: str) -> str:

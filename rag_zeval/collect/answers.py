@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from rag_zeval.cases.cells import as_id, as_ids, as_truth, is_nothing
-from rag_zeval.cases.reading import known, question_id, read_rows
+from rag_zeval.cases.cells import as_id, as_ids, as_text, as_truth
+from rag_zeval.cases.reading import converted, known, question_id, read_rows
 from rag_zeval.collect.request_body import RequestBody, compiled
 from rag_zeval.errors import InputError, needed
 from rag_zeval.files import (
@@ -81,28 +81,24 @@ def read_questions(path: str | Path) -> list[Row]:
         with locate(place):
             check_no_result(found)
             row = known(found, ("question", "id", *KEPT))
-            if "question" in row and is_nothing(row["question"]):
-                raise InputError("field 'question' is empty: fill it in, or remove the row")
-            check_fields(row, {"question": str})
-            with locate("field 'id'"):
-                id_ = as_id(row.get("id"))
+            question = converted(row, "question", as_text)
+            if question is None:
+                raise InputError("field 'question' is missing or empty: fill it in, or remove the row")
+            id_ = converted(row, "id", as_id)
             if id_ is None:
-                repeated[id_ := question_id(row["question"])] += 1
+                repeated[id_ := question_id(question)] += 1
                 id_ += f"#{repeated[id_]}" if repeated[id_] > 1 else ""
             if id_ in questions:
                 raise InputError(f"duplicate id '{id_}'")
             kept: Row = {}
             if "slice_tag" in row:
-                with locate("field 'slice_tag'"):
-                    kept["slice_tag"] = as_id(row["slice_tag"])
+                kept["slice_tag"] = converted(row, "slice_tag", as_id)
             for name in ("truth", "gold_answer"):
                 if name in row and kept.get("truth") is None:
-                    with locate(f"field '{name}'"):
-                        kept["truth"] = as_truth(row[name])
+                    kept["truth"] = converted(row, name, as_truth)
             if row.get("gold_chunk_ids") is not None:
-                with locate("field 'gold_chunk_ids'"):
-                    kept["gold_chunk_ids"] = list(as_ids(row["gold_chunk_ids"]))
-        questions[id_] = {"id": id_, "question": row["question"], **kept}
+                kept["gold_chunk_ids"] = list(converted(row, "gold_chunk_ids", as_ids))
+        questions[id_] = {"id": id_, "question": question, **kept}
     if not questions:
         raise InputError(f"{path}: no rows")
     return list(questions.values())

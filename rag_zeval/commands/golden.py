@@ -50,12 +50,11 @@ def check_set(
     The exit status is 0 if there is nothing to fix, 1 if there is, and 2 if FILE cannot be read.
     """
     from rag_zeval.cases.case import set_version
-    from rag_zeval.golden.check_set import by_tag, changes, findings, from_production, hashes, readable_rows
-    from rag_zeval.golden.golden_rows import read_golden
+    from rag_zeval.golden.check_set import by_tag, changes, findings, from_production, hashes, read_set, readable_rows
 
-    all_rows = read_golden(file, dict)
+    all_rows = read_set(file)
     rows = readable_rows(all_rows)
-    earlier = read_golden(against, dict) if against is not None else {}
+    earlier = read_set(against) if against is not None else {}
     for place, row in earlier.items():
         if isinstance(row, InputError):  # it would seem to be a row that was removed
             raise InputError(f"{place}: {row}")
@@ -64,7 +63,7 @@ def check_set(
     for name, places in by_tag(rows):
         of_slices.append((name, str(len(places)), str(sum(from_production(rows[place]) for place in places))))
     print_table(("slice", "questions", "from production"), of_slices)
-    print(f"version {set_version(map(hashes, rows.values()))}: {len(rows)} questions")
+    print(f"version {set_version(map(hashes, rows.values()))}: {counted(len(rows), 'question')}")
     found = findings(all_rows)
     if against is not None:
         since = changes(rows, old)

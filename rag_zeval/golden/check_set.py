@@ -10,14 +10,16 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
-from rag_zeval.cases.case import NO_SLICE, golden_hashes
+from rag_zeval.cases.case import NO_SLICE, by_slice, golden_hashes
 from rag_zeval.cases.cells import as_id, as_text, as_truth
-from rag_zeval.cases.reading import question_id
+from rag_zeval.cases.reading import known, question_id
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
-from rag_zeval.golden.golden_rows import by_slice, chunk_ids, is_unanswerable
+from rag_zeval.golden.golden_rows import chunk_ids, is_unanswerable, read_golden
 from rag_zeval.judge.words import words
+from rag_zeval.text import counted
 
 LEAST, MOST = 50, 200  # questions
 LEAST_IN_SLICE = 5  # the 95% Wilson interval begins at 0.57 for 5 right of 5, and at 0.51 or less for fewer
@@ -43,7 +45,7 @@ def findings(found: Mapping[str, Row | InputError]) -> list[Finding]:
     """Return everything to fix in a set, in the order of its rows.
 
     found: the rows, or why they cannot be read, by place. Each question is compared with each other one: 200 take a
-    moment, 4,000 some seconds. Example: `[one.text for one in findings(read_golden(Path("golden.csv"), dict))]`.
+    moment, 4,000 some seconds. Example: `[one.text for one in findings(read_set(Path("golden.csv")))]`.
     """
     rows = readable_rows(found)
     broken = [Finding(place, "row", str(why)) for place, why in found.items() if isinstance(why, InputError)]
@@ -51,6 +53,11 @@ def findings(found: Mapping[str, Row | InputError]) -> list[Finding]:
     order = {place: at for at, place in enumerate(found)}
     of_set = [*_size(rows, [*found]), *_small_slices(rows), *_origins(rows)]
     return sorted([*of_rows, *of_set], key=lambda finding: order[finding.place])
+
+
+def read_set(path: Path) -> dict[str, Row | InputError]:
+    """Return the rows of a set by place, under our names, or why they cannot be read. See `read_golden`."""
+    return read_golden(path, lambda row: known(row, ("question", "id", "slice_tag", "gold_chunk_ids", "truth")))
 
 
 def readable_rows(found: Mapping[str, Row | InputError]) -> dict[str, Row]:
@@ -130,7 +137,7 @@ def _missing(rows: GoldenRows) -> Iterator[Finding]:
             if not chunk_ids(row, "gold_chunk_ids") and not unanswerable:
                 yield Finding(place, "gold_chunk_ids", "is empty")
         except InputError as error:
-            yield Finding(place, "gold_chunk_ids", str(error))
+            yield Finding(place, "gold_chunk_ids", str(error).removeprefix("field 'gold_chunk_ids': "))
         if not isinstance(row.get("origin"), str | None):
             yield Finding(place, "origin", "must be a text")
 
@@ -171,7 +178,7 @@ def _repeated(rows: GoldenRows) -> Iterator[Finding]:
 
 
 def _size(rows: GoldenRows, places: Sequence[str]) -> Iterator[Finding]:
-    text = f"the set has {len(rows)} questions, should have {LEAST} to {MOST}"
+    text = f"the set has {counted(len(rows), 'question')}, should have {LEAST} to {MOST}"
     if len(rows) < LEAST:
         yield Finding(places[-1], "set", text)
     if len(rows) > MOST:

@@ -1,10 +1,9 @@
-"""Reads the rows of golden sets, with the errors of invalid rows, and groups them by slice."""
+"""Reads the rows of golden sets, with the errors of invalid rows."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
-from rag_zeval.cases.case import ALL, NO_SLICE, slice_name
 from rag_zeval.cases.cells import as_ids, is_empty_list, is_nothing, unfolded
 from rag_zeval.cases.reading import BadRows, known
 from rag_zeval.cases.row_files import read_table
@@ -13,15 +12,13 @@ from rag_zeval.files import Row, locate
 from rag_zeval.results import check_no_result
 
 T = TypeVar("T")
-FIELDS = ("question", "id", "slice_tag", "gold_chunk_ids", "truth")
 
 
 def read_golden(path: Path, read: Callable[[Row], T]) -> dict[str, T | InputError]:
     """Apply `read` to each row of a file, in any format that `evaluate` reads.
 
-    Returns by place, such as "golden.jsonl:3", what it returns or why the row is invalid. A row has our names for
-    FIELDS, even if the file has others that are known. Raises InputError if the file cannot be read, has no rows or is
-    a result file. Also raises it if no row is valid.
+    Returns by place, such as "golden.jsonl:3", what it returns or why the row is invalid. Raises InputError if the file
+    cannot be read, has no rows or is a result file, and if no row is valid.
     """
     found: dict[str, T | InputError] = {}
     for place, row in read_table(path):
@@ -31,7 +28,7 @@ def read_golden(path: Path, read: Callable[[Row], T]) -> dict[str, T | InputErro
         with locate(place):
             check_no_result(row)
         try:
-            found[place] = read(known(row, FIELDS))
+            found[place] = read(row)
         except InputError as error:
             found[place] = error
     if not found:
@@ -44,8 +41,11 @@ def read_golden(path: Path, read: Callable[[Row], T]) -> dict[str, T | InputErro
 
 def is_unanswerable(row: Row) -> bool:
     """Whether a row says that its question has no answer: its list of gold chunks is empty and its truth is null."""
+    if unfolded(row.get("gold_chunk_ids")) != []:
+        return False
+    row = known(row, ["truth"])
     truths = [row[name] for name in ("truth", "gold_answer") if name in row]
-    return unfolded(row.get("gold_chunk_ids")) == [] and truths != [] and all(truth is None for truth in truths)
+    return truths != [] and all(truth is None for truth in truths)
 
 
 def chunk_ids(row: Row, field: str) -> tuple[str, ...]:
@@ -82,12 +82,3 @@ def never_match(lists: Iterable[tuple[Iterable[str], Iterable[str]]]) -> str | N
         f"note: no retrieved id, such as {shown!r}, is a gold chunk of any question, such as {named!r}. "
         "Check that both name the same chunks"
     )
-
-
-def by_slice(items: Iterable[T], tag: Callable[[T], str | None]) -> list[tuple[str, list[T]]]:
-    """Return all items, then those of each slice, sorted by its name. There are no slices if no item has a tag."""
-    everything = list(items)
-    slices: dict[str, list[T]] = {}
-    for item in everything:
-        slices.setdefault(slice_name(tag(item)), []).append(item)
-    return [(ALL, everything), *(sorted(slices.items()) if set(slices) != {NO_SLICE} else [])]

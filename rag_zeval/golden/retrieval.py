@@ -20,11 +20,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from rag_zeval.cases.case import by_slice
 from rag_zeval.cases.cells import as_id, as_text
-from rag_zeval.cases.reading import known, question_id
+from rag_zeval.cases.reading import converted, known, question_id
 from rag_zeval.errors import InputError, needed
-from rag_zeval.files import Row, locate
-from rag_zeval.golden.golden_rows import by_slice, chunk_ids, is_unanswerable, read_golden
+from rag_zeval.files import Row
+from rag_zeval.golden.golden_rows import chunk_ids, is_unanswerable, read_golden
 from rag_zeval.statistics.bootstrap import score_interval
 from rag_zeval.text import trec_id
 
@@ -76,9 +77,14 @@ def read_rankings(
         if grade:
             by_topic.setdefault(topic, {})[chunk] = grade
     read = _ranking if qrels is None else partial(_graded, by_topic=by_topic, relevant=relevant)
+
+    def with_id(row: Row) -> tuple[str | None, Ranking | None]:
+        row = known(row, ("id", "slice_tag", "gold_chunk_ids"))
+        return converted(row, "id", as_id), read(row)
+
     rankings, bad, unanswerable = [], [], 0
     firsts: dict[str, str] = {}
-    for place, found in read_golden(path, lambda row: (_id(row), read(row))).items():
+    for place, found in read_golden(path, with_id).items():
         if isinstance(found, InputError):
             bad.append(f"{place}: {found}")
             continue
@@ -96,11 +102,6 @@ def read_rankings(
     return rankings, bad, unanswerable
 
 
-def _id(row: Row) -> str | None:
-    with locate("field 'id'"):
-        return as_id(row.get("id"))
-
-
 def _ranking(row: Row) -> Ranking | None:
     if is_unanswerable(row):
         return None
@@ -108,20 +109,16 @@ def _ranking(row: Row) -> Ranking | None:
     gold = dict.fromkeys(chunk_ids(row, "gold_chunk_ids"), 1)
     if not gold:
         raise InputError("field 'gold_chunk_ids' is empty: there is nothing to find")
-    return Ranking(retrieved, gold, _slice(row))
+    return Ranking(retrieved, gold, converted(row, "slice_tag", as_id))
 
 
 def _graded(row: Row, by_topic: Mapping[str, Mapping[str, int]], relevant: int) -> Ranking:
-    topic = trec_id(_id(row) or question_id(as_text(row.get("question")) or ""))
+    id_ = converted(row, "id", as_id)
+    topic = trec_id(id_ or question_id(converted(known(row, ["question"]), "question", as_text) or ""))
     gold = by_topic.get(topic, {})
     if max(gold.values(), default=0) < relevant:
         raise InputError(f"topic {topic} has no grade of at least {relevant}: there is nothing to find")
-    return Ranking(tuple(map(trec_id, _retrieved(row))), gold, _slice(row))
-
-
-def _slice(row: Row) -> str | None:
-    with locate("field 'slice_tag'"):
-        return as_id(row.get("slice_tag"))
+    return Ranking(tuple(map(trec_id, _retrieved(row))), gold, converted(row, "slice_tag", as_id))
 
 
 def _retrieved(row: Row) -> tuple[str, ...]:

@@ -120,6 +120,15 @@ def test_a_bad_row_is_one_line_and_does_not_count(run: Any, tmp_path: Path) -> N
     assert "2 of 2 rows have fewer" in shown.stdout
 
 
+def test_a_table_is_read_by_the_names_that_are_used(run: Any, tmp_path: Path) -> None:
+    """Two columns may hold the question, which nobody asks for."""
+    lines = ["query,prompt,retrieved_ids,gold_ids,Slice", 'q?,p,"[""a"", 7]",7,x', "r?,p,[],b,x"]
+    (tmp_path / "a.csv").write_text("\n".join(lines))
+    shown = run("retrieval", "a.csv", "--k=2")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert any(line.split()[:4] == ["x", "2", "MRR", "0.250"] for line in shown.stdout.splitlines())
+
+
 def test_ids_that_match_nowhere_are_told(run: Any, tmp_path: Path) -> None:
     shown = run("retrieval", write(tmp_path / "mine.jsonl", row([17, "a"], ["a.md#1"]), row([], ["b.md#2"])))
     note = "note: no retrieved id, such as '17', is a gold chunk of any question, such as 'a.md#1'. "
