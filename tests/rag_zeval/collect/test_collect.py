@@ -126,6 +126,8 @@ def test_questions_are_read_from_a_table(tmp_path: Path) -> None:
     write(tmp_path / "q.jsonl", {"question": 1984, "truth": 42.0, "slice_tag": 2024})  # as of an Excel file
     (row,) = read_questions(tmp_path / "q.jsonl")
     assert (row["question"], row["truth"], row["slice_tag"]) == ("1984", "42", "2024")
+    (tmp_path / "q.json").write_text('{"version": 1, "questions": [{"question": "Who?"}]}')
+    assert [row["question"] for row in read_questions(tmp_path / "q.json")] == ["Who?"]
     lines = ["Query ID;Query;Expected answer;gold_chunk_ids", '007;"When?\nAnd where?";Ten.;"[""a"", 3]"', ";Who?;;"]
     (tmp_path / "q.csv").write_bytes("\r\n".join(lines).encode("utf-8-sig"))
     assert read_questions(tmp_path / "q.csv") == [
