@@ -1,8 +1,9 @@
 """Cases: questions with the answers of RAG systems, and the examples that scorers get from them."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from rag_zeval.errors import InputError
 from rag_zeval.judge.example import Example
@@ -11,12 +12,22 @@ from rag_zeval.text import content_hash, is_blank, text_id
 
 REFERENCE, CONTEXTS, TRUTH = "reference", "contexts", "truth"
 SOURCES = (CONTEXTS, TRUTH, REFERENCE)  # kinds of reference
+T = TypeVar("T")
 ALL, NO_SLICE = "all", "(none)"  # in tables: all cases, and the slice of cases without a tag
 
 
 def slice_name(tag: str | None) -> str:
     """Return the name of a slice in a table that also has a row of all cases. No slice is called ALL."""
     return f"{ALL} (slice)" if tag == ALL else tag or NO_SLICE
+
+
+def by_slice(items: Iterable[T], tag: Callable[[T], str | None]) -> list[tuple[str, list[T]]]:
+    """Return all items, then those of each slice, sorted by its name. There are no slices if no item has a tag."""
+    everything = list(items)
+    slices: dict[str, list[T]] = {}
+    for item in everything:
+        slices.setdefault(slice_name(tag(item)), []).append(item)
+    return [(ALL, everything), *(sorted(slices.items()) if set(slices) != {NO_SLICE} else [])]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Reads a sheet of an Excel file as people see it.
 
-`python-calamine` reads the values of cells. The XML says which rows are hidden, and how Excel shows a number.
+`python-calamine` reads the values of cells. The XML says which rows and columns are hidden, and how Excel shows a
+number.
 """
 
 import io
@@ -22,6 +23,7 @@ PLAIN = re.compile(r"General|@|(?:#,##)?#*0?(?:\.[0#]+)?", re.IGNORECASE)
 PERCENT_NUMBERS = {"9": "0%", "10": "0.00%"}
 MOST_CELLS = 50_000_000  # of a sheet, empty ones too: its reader needs memory for each, and ends the process without
 DIGITS = 15  # that Excel keeps of a number
+OTHERS = {"content.xml": ".ods", "xl/workbook.bin": ".xlsb"}  # by a part: we cannot see what is hidden in them
 Formats = Mapping[tuple[int, int], str]  # of cells by row and column, from 0
 
 
@@ -29,16 +31,18 @@ class Formatted(str):
     """The text of a date, or of a number that Excel shows in a format of its own: "12", which it may show as $12."""
 
 
-def read_sheet(content: bytes) -> tuple[list[list[Any]], set[int]]:
-    """Return the rows of the only visible sheet that has a header and rows, and which are hidden, from 0.
+def read_sheet(content: bytes) -> tuple[list[list[Any]], set[int], set[int]]:
+    """Return the rows of the only visible sheet that has a header and rows, and the numbers of hidden rows and columns.
 
-    A cell that is merged over several rows has its value in each of them. Raises InputError if several sheets have
-    rows, and if only a hidden one has.
+    Both are counted from 0. A cell that is merged over several rows has its value in each of them. Raises InputError if
+    several sheets have rows, if only a hidden one has, and for a format that does not tell us what is hidden.
     """
     import python_calamine
 
     book = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content))
     archive = ZipFile(io.BytesIO(content))
+    if other := next((kind for part, kind in OTHERS.items() if part in archive.namelist()), None):
+        raise InputError(f"is a {other} file: save it as .xlsx")
     _check_size(archive)
     sheets = [book.get_sheet_by_name(name) for name in book.sheet_names]
     tables = [sheet.to_python(skip_empty_area=False) for sheet in sheets]
@@ -52,17 +56,16 @@ def read_sheet(content: bytes) -> tuple[list[list[Any]], set[int]]:
         if filled:
             name = book.sheet_names[filled[0]]
             raise InputError(f"only the hidden sheet '{name}' has rows: show it, or save it as its own file")
-        return [], set()
+        return [], set(), set()
     (at,) = shown
     rows = tables[at]
-    hidden, formats = _appearance(archive, at)
+    hidden_rows, hidden_columns, formats = _appearance(archive, at)
     for row, cells in enumerate(rows):
         cells[:] = [_as_shown(cell, formats.get((row, column))) for column, cell in enumerate(cells)]
-    # None in other formats than .xlsx
-    for (top, left), (bottom, _) in getattr(sheets[at], "merged_cell_ranges", None) or ():
+    for (top, left), (bottom, _) in sheets[at].merged_cell_ranges or ():
         for cells in rows[top + 1 : bottom + 1] if rows and left < len(rows[0]) else ():
             cells[left] = rows[top][left]
-    return rows, hidden
+    return rows, hidden_rows, hidden_columns
 
 
 def _check_size(archive: ZipFile) -> None:
@@ -105,26 +108,29 @@ def _as_shown(cell: Any, code: str | None) -> Any:
     return Formatted(number)
 
 
-def _appearance(archive: ZipFile, at: int) -> tuple[set[int], Formats]:
-    """Return the hidden rows of sheet number `at`, and the formats of its cells that are no plain ones."""
-    if "xl/workbook.xml" not in archive.namelist():  # another format than .xlsx
-        return set(), {}
+def _appearance(archive: ZipFile, at: int) -> tuple[set[int], set[int], Formats]:
+    """Return the hidden rows and columns of sheet number `at`, and the formats of its cells that are no plain ones."""
     _, of_sheet = [*_elements(archive, "xl/workbook.xml", "sheet")][at]
     ids = {value for name, value in of_sheet.items() if name.endswith("}id")}
     links = _elements(archive, "xl/_rels/workbook.xml.rels", "Relationship")
     [target] = [of["Target"] for _, of in links if of.get("Id") in ids]
     codes = _codes(_elements(archive, "xl/styles.xml", "numFmt", "cellXfs", "cellStyles", "xf"))
-    hidden, formats = set(), {}
+    rows: set[int] = set()
+    columns: set[int] = set()
+    formats = {}
     row = column = -1
-    for tag, of in _elements(archive, join("/xl", target).lstrip("/"), "row", *(("c",) if codes else ())):
-        if tag == "row":
+    for tag, of in _elements(archive, join("/xl", target).lstrip("/"), "col", "row", *(("c",) if codes else ())):
+        is_hidden = of.get("hidden") in ("1", "true")
+        if tag == "col":
+            columns.update(range(int(of["min"]) - 1, int(of["max"])) if is_hidden else ())
+        elif tag == "row":
             row, column = int(of["r"]) - 1 if "r" in of else row + 1, -1
-            hidden |= {row} if of.get("hidden") in ("1", "true") else set()
+            rows.update([row] if is_hidden else ())
         else:
             column = _column(of["r"]) if "r" in of else column + 1
             if of.get("s") in codes:
                 formats[row, column] = codes[of["s"]]
-    return hidden, formats
+    return rows, columns, formats
 
 
 def _elements(archive: ZipFile, part: str, *names: str) -> Iterator[tuple[str, Mapping[str, str]]]:

@@ -122,7 +122,7 @@ REPLIES: tuple[Mapping[str, str], ...] = (
 # Fields of a JSON object that may hold its rows.
 ENTRIES = (
     "results", "test_cases", "data", "samples", "rows", "examples", "records", "items", "cases", "testCases",
-    "test_results", "testResults", "predictions",
+    "test_results", "testResults", "predictions", "questions",
 )  # fmt: skip
 
 # What spreadsheets write where a formula failed. A text that begins with "=" or "-" becomes "#NAME?". Excel writes them

@@ -3,13 +3,13 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rag_zeval.cases.case import Case
 from rag_zeval.cases.cells import (
@@ -28,9 +28,9 @@ from rag_zeval.cases.cells import (
 )
 from rag_zeval.cases.columns import LOOKED_AT, Columns, check_names, choose
 from rag_zeval.cases.excel import Formatted
-from rag_zeval.cases.names import FIELDS, PLACEHOLDERS, SPREADSHEET_ERRORS, TOTALS
+from rag_zeval.cases.names import FIELDS, PLACEHOLDERS, SPREADSHEET_ERRORS, TOTALS, fields_of
 from rag_zeval.cases.objects import read_objects
-from rag_zeval.cases.paths import ABSENT, at_path, option
+from rag_zeval.cases.paths import ABSENT, at_path, option, quoted_list
 from rag_zeval.cases.row_files import LaterHeader, PlacedRow, read_table
 from rag_zeval.errors import InputError
 from rag_zeval.files import MOST, Row, locate
@@ -39,6 +39,7 @@ from rag_zeval.judge.schema import LETTERS
 from rag_zeval.replies.thoughts import final_texts
 from rag_zeval.text import counted, one_line, text_id
 
+T = TypeVar("T")
 # No spaces, and a character that is rare in words; or the name of a file.
 NO_CONTENT = re.compile(r"[!-~]*[\d_/#][!-~]*|.+\.(?:csv|docx?|html?|json|md|pdf|pptx?|txt|xlsx?)", re.IGNORECASE)
 DECIMAL_COMMA = re.compile(r"\s*\d+,(?:\d{1,2}|\d{4,})\s*|\s*0,\d+\s*")  # 1,234 may be a thousand
@@ -153,8 +154,10 @@ class CaseFile:
 
     def _count(self, name: str) -> int:
         """Return the number of cases for which the file has a value of this field."""
-        if name in ("id", "system"):
-            return len(self.cases) - (self.unnamed if name == "id" else 0)
+        if name == "id":
+            return len(self.cases) - self.unnamed
+        if name == "system":
+            return sum(self.system not in case.answers for case in self.cases)
         if name in ("answer", "answers"):
             return sum(len(case.answers) > len(case.unanswered) for case in self.cases)
         return sum(getattr(case, name) not in (None, ()) for case in self.cases)
@@ -235,6 +238,28 @@ def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
         if isinstance(row, InputError):
             raise InputError(f"{place}: {row}")
         yield place, row
+
+
+def known(row: Row, fields: Iterable[str]) -> Row:
+    """Return the row with each of these fields under our name, if it has it under another one that is known.
+
+    Raises InputError if several names could hold a field.
+    """
+    ours = dict(row)
+    for our in (one for one in fields if one not in row):
+        named = [name for name in row if our in fields_of(name)]
+        filled = [name for name in named if not is_nothing(row[name])]
+        if len(filled) > 1:
+            raise InputError(f"fields {quoted_list(filled)} could each hold the {FIELDS[our]}: name one '{our}'")
+        for name in filled or named[:1]:
+            ours[our] = row[name]
+    return ours
+
+
+def converted(row: Row, name: str, convert: Callable[[Any], T]) -> T:
+    """Return the converted value of a field, which may be missing. An InputError that is raised names the field."""
+    with locate(f"field '{name}'"):
+        return convert(row.get(name))
 
 
 def question_id(question: str) -> str:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -347,18 +347,22 @@ def _columnar(path: Path, head: bytes) -> Iterator[PlacedRow]:
 
 
 def _excel(path: Path) -> Iterator[PlacedRow]:
-    """Yield the rows of the only visible sheet that has a header and rows. A hidden row is an InputError."""
+    """Yield the rows of the only visible sheet that has a header and rows. A hidden row is an InputError.
+
+    The name of a hidden column says so, as in `answer (hidden)`. So it is told, and read only if the user names it.
+    """
     with needed("python-calamine", f"{path}: reading Excel files"):
         from python_calamine import CalamineError
     with _told(path), _bytes(path) as file, locate(path):
         try:
-            sheet, hidden = read_sheet(file.read())
+            sheet, hidden, hidden_columns = read_sheet(file.read())
         except CalamineError as error:
             raise InputError(
                 f"is a ZIP file, but no Excel file that can be read; unpack it, or save it as {FORMATS}"
             ) from error
     rows = [(number, cells) for number, cells in enumerate(sheet) if is_filled(cells)]
-    names = _header(path, rows[0][1] if rows else ())
+    header = enumerate(rows[0][1] if rows else ())
+    names = _header(path, [f"{name} (hidden)" if at in hidden_columns and name else name for at, name in header])
     for at, (number, cells) in enumerate(rows[1:], 1):
         place = f"{path}: row {number + 1}"
         with locate(place):
@@ -375,14 +379,15 @@ def _placed(path: Path, rows: Iterable[Any]) -> Iterator[PlacedRow]:
 def _json(path: Path, encoding: str) -> Iterator[PlacedRow]:
     """Yield the rows of JSON lines, of a list, of an object that holds rows or columns, or of objects in sequence."""
     with _text(path, encoding) as file:
-        first = next((line for line in file if line.strip()), "")
-        others = any(line.strip() for line in file)
+        first, second = islice(chain((line for line in file if line.strip()), ("", "")), 2)
     try:
         value = decoded(first)
     except InputError:
-        is_lines = first.lstrip().startswith("{") and first.rstrip().endswith("}")  # probably one bad line of many
+        # of an object with line breaks, or of one bad line of many: inside an object, another one follows only [ : or ,
+        follows = second.lstrip().startswith("{") and not first.rstrip().endswith(("[", ":", ","))
+        is_lines = first.lstrip().startswith("{") and (first.rstrip().endswith("}") or follows)
     else:
-        is_lines = isinstance(value, dict) and (others or rows_of(value, path) == [value])
+        is_lines = isinstance(value, dict) and (bool(second) or rows_of(value, path) == [value])
     with _text(path, encoding) as file:
         if is_lines:
             yield from ((f"{path}:{number}", row) for number, row in json_lines(file, dict, DECODER))

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from rag_zeval.cases.cells import as_id, as_ids, as_truth, is_nothing
-from rag_zeval.cases.names import FIELDS, fields_of
-from rag_zeval.cases.paths import quoted_list
-from rag_zeval.cases.reading import question_id, read_rows
+from rag_zeval.cases.cells import as_id, as_ids, as_text, as_truth
+from rag_zeval.cases.reading import converted, known, question_id, read_rows
 from rag_zeval.collect.request_body import RequestBody, compiled
 from rag_zeval.errors import InputError, needed
 from rag_zeval.files import (
@@ -44,7 +42,6 @@ from rag_zeval.text import one_line
 BODY_MIB = 16  # largest response of a system
 _HEADER = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
 KEPT = ("truth", "slice_tag", "gold_chunk_ids")  # fields of a question that its row keeps
-NAMED = ("question", "id", "slice_tag", "gold_chunk_ids")  # fields that may have another name that `evaluate` knows
 
 
 @dataclass(frozen=True)
@@ -82,49 +79,28 @@ def read_questions(path: str | Path) -> list[Row]:
     for place, found in read_rows(Path(path)):
         with locate(place):
             check_no_result(found)
-            row = {**found, **{name: found[other] for name in NAMED if (other := _other_name(name, found))}}
-            if "question" in row and is_nothing(row["question"]):
-                raise InputError("field 'question' is empty: fill it in, or remove the row")
-            check_fields(row, {"question": str})
-            with locate("field 'id'"):
-                id_ = as_id(row.get("id"))
+            row = known(found, ("question", "id", *KEPT))
+            question = converted(row, "question", as_text)
+            if question is None:
+                raise InputError("field 'question' is missing or empty: fill it in, or remove the row")
+            id_ = converted(row, "id", as_id)
             if id_ is None:
-                repeated[id_ := question_id(row["question"])] += 1
+                repeated[id_ := question_id(question)] += 1
                 id_ += f"#{repeated[id_]}" if repeated[id_] > 1 else ""
             if id_ in questions:
                 raise InputError(f"duplicate id '{id_}'")
             kept: Row = {}
             if "slice_tag" in row:
-                with locate("field 'slice_tag'"):
-                    kept["slice_tag"] = as_id(row["slice_tag"])
+                kept["slice_tag"] = converted(row, "slice_tag", as_id)
             for name in ("truth", "gold_answer"):
                 if name in row and kept.get("truth") is None:
-                    with locate(f"field '{name}'"):
-                        kept["truth"] = as_truth(row[name])
-            named = [name for name, value in row.items() if "truth" in fields_of(name) and not is_nothing(value)]
-            if named and "truth" not in row:  # a null there says that the question has none
-                if len(named) > 1:
-                    raise InputError(f"fields {quoted_list(named)} could each hold the ground truth: name one 'truth'")
-                with locate(f"field '{named[0]}'"):
-                    kept["truth"] = as_truth(row[named[0]])
+                    kept["truth"] = converted(row, name, as_truth)
             if row.get("gold_chunk_ids") is not None:
-                with locate("field 'gold_chunk_ids'"):
-                    kept["gold_chunk_ids"] = list(as_ids(row["gold_chunk_ids"]))
-        questions[id_] = {"id": id_, "question": row["question"], **kept}
+                kept["gold_chunk_ids"] = list(converted(row, "gold_chunk_ids", as_ids))
+        questions[id_] = {"id": id_, "question": question, **kept}
     if not questions:
         raise InputError(f"{path}: no rows")
     return list(questions.values())
-
-
-def _other_name(field: str, row: Row) -> str | None:
-    """Return the name under which a row has a field that it does not have under our name; None if it has none.
-
-    Raises InputError if there are several.
-    """
-    found = [] if field in row else [name for name in row if field in fields_of(name)]
-    if len(found) > 1:
-        raise InputError(f"fields {quoted_list(found)} could each hold the {FIELDS[field]}: name one '{field}'")
-    return next(iter(found), None)
 
 
 def answer_row(question: Row, found: Found | None, status: str, seconds: float) -> Row:

@@ -1,12 +1,11 @@
 """A table of how long a RAG system takes to answer."""
 
 import math
-from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
 
-from rag_zeval.cases.case import ALL, slice_name
+from rag_zeval.cases.case import by_slice
 from rag_zeval.files import Row
 from rag_zeval.terminal_tables import print_framed
 
@@ -15,11 +14,8 @@ TAIL = 0.025  # probability on each side of a 95% interval
 
 def print_latencies(rows: Sequence[Row]) -> None:
     """Print for each slice how many questions were answered, and the median and 95th percentile of the latency."""
-    slices: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        slices[slice_name(row.get("slice_tag"))].append(row)
     lines = []
-    for name, members in [(ALL, rows), *slices.items()]:
+    for name, members in by_slice(rows, lambda row: row.get("slice_tag")):
         seconds = [row["latency_s"] for row in members if row["latency_s"] is not None]
         counts = str(len(seconds)), str(len(members) - len(seconds))
         lines.append((name, *counts, _quantile(seconds, 0.5), _quantile(seconds, 0.95)))

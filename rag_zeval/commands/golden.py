@@ -28,7 +28,8 @@ def check_set(
     file: Annotated[
         Path,
         typer.Argument(
-            help="JSONL with the fields question, gold_chunk_ids, truth (or gold_answer), slice_tag and origin."
+            help="A file with the fields question, gold_chunk_ids, truth (or gold_answer), slice_tag and origin, in "
+            "any format that evaluate reads."
         ),
     ],
     against: Annotated[
@@ -49,33 +50,32 @@ def check_set(
     The exit status is 0 if there is nothing to fix, 1 if there is, and 2 if FILE cannot be read.
     """
     from rag_zeval.cases.case import set_version
-    from rag_zeval.golden.check_set import by_tag, changes, findings, from_production, hashes
-    from rag_zeval.golden.golden_rows import read_lines
+    from rag_zeval.golden.check_set import by_tag, changes, findings, from_production, hashes, read_set, readable_rows
 
-    rows, bad = read_lines(file, dict)
-    if not rows:
-        line, reason = next(iter(bad.items()))
-        raise InputError(f"{file}:{line}: {reason}; each line must hold a JSON object, and none does")
-    old, unread = read_lines(against, dict) if against is not None else ({}, {})
-    for line, reason in unread.items():  # it would seem to be a row that was removed
-        raise InputError(f"{against}:{line}: {reason}")
+    all_rows = read_set(file)
+    rows = readable_rows(all_rows)
+    earlier = read_set(against) if against is not None else {}
+    for place, row in earlier.items():
+        if isinstance(row, InputError):  # it would seem to be a row that was removed
+            raise InputError(f"{place}: {row}")
+    old = readable_rows(earlier)
     of_slices = []
-    for name, lines in by_tag(rows):
-        of_slices.append((name, str(len(lines)), str(sum(from_production(rows[line]) for line in lines))))
+    for name, places in by_tag(rows):
+        of_slices.append((name, str(len(places)), str(sum(from_production(rows[place]) for place in places))))
     print_table(("slice", "questions", "from production"), of_slices)
-    print(f"version {set_version(map(hashes, rows.values()))}: {len(rows)} questions")
-    found = findings(rows, bad)
+    print(f"version {set_version(map(hashes, rows.values()))}: {counted(len(rows), 'question')}")
+    found = findings(all_rows)
     if against is not None:
-        since = changes(rows, old, str(against))
+        since = changes(rows, old)
         found = [*since.edits, *found]
         print(
             f"since {against} (version {set_version(map(hashes, old.values()))}): {since.same} questions unchanged, "
-            f"{len({edit.line for edit in since.edits})} edited, {since.new} new, {since.gone} removed"
+            f"{len({edit.place for edit in since.edits})} edited, {since.new} new, {since.gone} removed"
         )
     if not found:
         print("nothing to fix")
         return
-    print_table(("where", "field", "what to fix"), [(f"{file}:{one.line}", one.field, one.text) for one in found])
+    print_table(("where", "field", "what to fix"), [(one.place, one.field, one.text) for one in found])
     raise typer.Exit(1)
 
 
@@ -83,7 +83,8 @@ def retrieval(
     file: Annotated[
         Path,
         typer.Argument(
-            help="JSONL with the fields context_ids (or retrieved), best first, gold_chunk_ids and slice_tag."
+            help="A file with the fields context_ids (or retrieved), best first, gold_chunk_ids and slice_tag, "
+            "in any format that evaluate reads."
         ),
     ],
     k: Annotated[
@@ -134,8 +135,8 @@ def retrieval(
         print(f"k = {at}: {n} of {len(rankings)} rows have fewer than {at} ids")
     if note := never_match((ranking.retrieved, ranking.gold) for ranking in rankings):
         print(note, file=sys.stderr)
-    for line, text in bad.items():
-        print(f"left out: {file}:{line}: {text}", file=sys.stderr)
+    for line in bad:
+        print(f"left out: {line}", file=sys.stderr)
     if bad:
         raise typer.Exit(1)
 

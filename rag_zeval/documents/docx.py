@@ -22,6 +22,7 @@ DOUBTS = {
     "sym": "symbols of a font, which are not read",
     "oMath": "equations, of which only the letters and digits are read: a fraction 1/2 becomes 12",
 }  # fmt: skip
+OFF = {"0", "false", "off"}  # values of a property that does not hold
 Attributes = dict[str, str]
 
 
@@ -42,6 +43,7 @@ def word_text(content: bytes) -> tuple[str, list[str]]:
     pieces: list[str] = []
     doubts: dict[str, None] = {}
     within: Counter[str] = Counter()  # number of open elements, by name
+    hidden: list[bool] = []  # of each open run, whether its text is hidden
 
     def note(_: str, of: Attributes) -> None:
         kind = of.get("ContentType", "").rpartition("wordprocessingml.")[2]
@@ -51,14 +53,20 @@ def word_text(content: bytes) -> tuple[str, list[str]]:
         else:
             of_suffix[of.get("Extension", "").lower()] = kind
 
-    def start(name: str, _: Attributes) -> None:
+    def start(name: str, of: Attributes) -> None:
         within[name] += 1
         pieces.append(BEFORE.get(name, ""))
+        if name == "r":
+            hidden.append(False)
+        elif name == "vanish" and hidden and not (within["pPr"] or within["rPrChange"]):
+            hidden[-1] = OFF.isdisjoint(of.values())
         if name in DOUBTS:
             doubts[f"has {DOUBTS[name]}"] = None
 
     def end(name: str) -> None:
         within[name] -= 1
+        if name == "r":
+            hidden.pop()
         if name == "p":
             pieces.append("\n" if within["tc"] else PARAGRAPH)
         elif name == "tc":
@@ -68,7 +76,10 @@ def word_text(content: bytes) -> tuple[str, list[str]]:
 
     def text(written: str) -> None:
         if within["t"] and not any(within[name] for name in UNSEEN):
-            pieces.append(written)
+            if any(hidden):
+                doubts["has hidden text, which is not read"] = None
+            else:
+                pieces.append(written)
 
     _parse(archive, CONTENTS, note)
     for name in archive.namelist():

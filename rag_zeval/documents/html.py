@@ -22,6 +22,7 @@ RAW: dict[str, Callable[[str], str]] = {
     "xmp": str,
     **dict.fromkeys(UNSEEN, lambda hidden: ""),
 }
+LINES = frozenset(["pre", "listing", "textarea", "xmp"])  # in these, a line end is one
 FOREIGN = frozenset(["svg", "math"])  # inside these, "/>" ends any element, as in XML
 
 _SPACE = " \t\n\f\r"
@@ -58,21 +59,24 @@ def _pieces(page: str) -> list[str]:
     pieces: list[str] = []
     templates: list[tuple[int, int]] = []  # where each open one starts, in the page and in the pieces
     at = foreign = 0
+    spaced = _one_space
     while (markup := _MARKUP.search(page, at)) is not None:
         start, end = markup.span()
-        pieces.append(_one_space(unescape(page[at:start])))
+        pieces.append(spaced(unescape(page[at:start])))
         if markup["comment"] is not None:
             at = end if page[end - 1] == ">" else _end_of(_COMMENT_END, page, end, "a comment", start).end()
         elif markup["bogus"] is not None:
             at = page.find(">", end) + 1 or _unclosed(page, f"'{markup[0]}'", start)
         elif markup["cdata"] is not None:  # text of XML; HTML hides it up to ">", we keep all
             closing = _end_of(_CDATA_END, page, end, "a CDATA section", start)
-            pieces.append(_one_space(page[end : closing.start()]))
+            pieces.append(spaced(page[end : closing.start()]))
             at = closing.end()
         else:
             name, closes = markup["name"].lower(), bool(markup["end"])
             at, closed = _end_of_tag(page, end, start)
             pieces.append(PARAGRAPH if name in BLOCKS else WITHIN.get(name, "") * (not closes))
+            if name in LINES:
+                spaced = _one_space if closes else _one_space_in_lines
             if name in FOREIGN:
                 foreign = max(0, foreign + (-1 if closes else not closed))
             elif name == "template" and not closes:
@@ -84,11 +88,11 @@ def _pieces(page: str) -> list[str]:
             elif name in RAW and not closes and not (closed and foreign):
                 ends = re.compile(rf"</{name}(?=[{_SPACE}/>])", re.IGNORECASE | re.ASCII)
                 raw = page[at : _end_of(ends, page, at, f"<{name}>", start).start()]
-                pieces.append(_one_space(RAW[name](raw)))
+                pieces.append(spaced(RAW[name](raw)))
                 at += len(raw)
     if templates:
         _unclosed(page, "<template>", templates[0][0])
-    return [*pieces, _one_space(unescape(page[at:]))]
+    return [*pieces, spaced(unescape(page[at:]))]
 
 
 def _end_of_tag(page: str, at: int, start: int) -> tuple[int, bool]:
@@ -112,3 +116,7 @@ def _unclosed(page: str, what: str, start: int) -> NoReturn:
 
 def _one_space(text: str) -> str:
     return re.sub(r"\s+", " ", text)
+
+
+def _one_space_in_lines(text: str) -> str:
+    return re.sub(r"[^\S\n]+", " ", text)

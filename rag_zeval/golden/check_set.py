@@ -8,15 +8,18 @@ our own choices.
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
-from rag_zeval.cases.case import NO_SLICE, golden_hashes
-from rag_zeval.cases.cells import as_id, is_nothing
-from rag_zeval.cases.reading import question_id
+from rag_zeval.cases.case import NO_SLICE, by_slice, golden_hashes
+from rag_zeval.cases.cells import as_id, as_text, as_truth
+from rag_zeval.cases.reading import known, question_id
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
-from rag_zeval.golden.golden_rows import by_slice, chunk_ids, is_unanswerable
+from rag_zeval.golden.golden_rows import chunk_ids, is_unanswerable, read_golden
 from rag_zeval.judge.words import words
+from rag_zeval.text import counted
 
 LEAST, MOST = 50, 200  # questions
 LEAST_IN_SLICE = 5  # the 95% Wilson interval begins at 0.57 for 5 right of 5, and at 0.51 or less for fewer
@@ -28,31 +31,42 @@ TEXTS = {"question": ("question",), "truth": ("truth", "gold_answer"), "slice_ta
 
 @dataclass(frozen=True)
 class Finding:
-    """Something to fix in a set. line: the line of the row, or the one at which a rule for the whole set fails."""
+    """Something to fix in a set. place: that of the row, or of the one at which a rule for the whole set fails."""
 
-    line: int
+    place: str
     field: str
     text: str
 
 
-GoldenRows = Mapping[int, Row]  # by line number; fields may be missing
+GoldenRows = Mapping[str, Row]  # by place; fields may be missing
 
 
-def findings(rows: GoldenRows, bad: Mapping[int, str]) -> list[Finding]:
-    """Return everything to fix in a set, in order of lines.
+def findings(found: Mapping[str, Row | InputError]) -> list[Finding]:
+    """Return everything to fix in a set, in the order of its rows.
 
-    bad: what is wrong with each line that is not a JSON object. Each question is compared with each other one: 200 take
-    a moment, 4,000 some seconds. Example: `[finding.text for finding in findings(*read_lines("golden.jsonl", dict))]`.
+    found: the rows, or why they cannot be read, by place. Each question is compared with each other one: 200 take a
+    moment, 4,000 some seconds. Example: `[one.text for one in findings(read_set(Path("golden.csv")))]`.
     """
-    broken = [Finding(line, "row", text) for line, text in bad.items()]
-    of_rows = [*_missing(rows), *_repeated_ids(rows), *_repeated(rows)]
-    found = [*broken, *of_rows, *_size(rows, bad), *_small_slices(rows), *_origins(rows)]
-    return sorted(found, key=lambda finding: finding.line)
+    rows = readable_rows(found)
+    broken = [Finding(place, "row", str(why)) for place, why in found.items() if isinstance(why, InputError)]
+    of_rows = [*broken, *_missing(rows), *_repeated_ids(rows), *_repeated(rows)]
+    order = {place: at for at, place in enumerate(found)}
+    of_set = [*_size(rows, [*found]), *_small_slices(rows), *_origins(rows)]
+    return sorted([*of_rows, *of_set], key=lambda finding: order[finding.place])
 
 
-def by_tag(rows: GoldenRows) -> list[tuple[str, list[int]]]:
-    """Return the lines of all rows, then those of each slice, sorted by name of the slice."""
-    return by_slice(rows, lambda line: _text(rows[line], "slice_tag"))
+def read_set(path: Path) -> dict[str, Row | InputError]:
+    """Return the rows of a set by place, under our names, or why they cannot be read. See `read_golden`."""
+    return read_golden(path, lambda row: known(row, ("question", "id", "slice_tag", "gold_chunk_ids", "truth")))
+
+
+def readable_rows(found: Mapping[str, Row | InputError]) -> dict[str, Row]:
+    return {place: row for place, row in found.items() if not isinstance(row, InputError)}
+
+
+def by_tag(rows: GoldenRows) -> list[tuple[str, list[str]]]:
+    """Return the places of all rows, then those of each slice, sorted by name of the slice."""
+    return by_slice(rows, lambda place: _text(rows[place], "slice_tag"))
 
 
 def hashes(row: Row) -> dict[str, str]:
@@ -77,21 +91,17 @@ class Changes:
     edits: Sequence[Finding]
 
 
-def changes(rows: GoldenRows, old: GoldenRows, name: str) -> Changes:
-    """Compare a set with its older version, whose file is `name`.
-
-    Rows are matched by their id, or by their question if they have none.
-    """
-    before, now = ({_key(row): line for line, row in one.items()} for one in (old, rows))
+def changes(rows: GoldenRows, old: GoldenRows) -> Changes:
+    """Compare a set with its older version. Rows are matched by their id, or by their question if they have none."""
+    before, now = ({_key(row): place for place, row in one.items()} for one in (old, rows))
+    kept = [key for key in now if key in before]
     edits = []
-    for key in now.keys() & before.keys():
-        line, at = now[key], before[key]
-        ours, theirs = ({**hashes(row), "slice_tag": _text(row, "slice_tag")} for row in (rows[line], old[at]))
-        text = f"edited since {name}:{at}: restore that row, and give the new one an id of its own"
-        edits += [Finding(line, field, text) for field in {**theirs, **ours} if theirs.get(field) != ours.get(field)]
-    kept = len(now.keys() & before.keys())
-    same = kept - len({edit.line for edit in edits})
-    return Changes(same, len(now) - kept, len(before) - kept, sorted(edits, key=lambda edit: edit.line))
+    for place, at in ((now[key], before[key]) for key in kept):
+        ours, theirs = ({**hashes(row), "slice_tag": _text(row, "slice_tag")} for row in (rows[place], old[at]))
+        text = f"edited since {at}: restore that row, and give the new one an id of its own"
+        edits += [Finding(place, field, text) for field in {**theirs, **ours} if theirs.get(field) != ours.get(field)]
+    same = len(kept) - len({edit.place for edit in edits})
+    return Changes(same, len(now) - len(kept), len(before) - len(kept), edits)
 
 
 def _key(row: Row) -> str:
@@ -110,32 +120,34 @@ def from_production(row: Row) -> bool:
 
 
 def _text(row: Row, field: str) -> str | None:
-    """Return the field if it is a text that `evaluate` does not take for an empty one, else None."""
-    value = row.get(field)
-    return value if isinstance(value, str) and not is_nothing(value) else None
+    """Return the field as `evaluate` reads it, None if it is empty or no text."""
+    read = {"question": as_text, "slice_tag": as_id}.get(field, as_truth)
+    with suppress(InputError):
+        return read(row.get(field))
+    return None
 
 
 def _missing(rows: GoldenRows) -> Iterator[Finding]:
-    for line, row in rows.items():
+    for place, row in rows.items():
         unanswerable = is_unanswerable(row)
         for field, names in TEXTS.items():
             if not (unanswerable and field == "truth") and all(_text(row, name) is None for name in names):
-                yield Finding(line, field, f"{' or '.join(names)} must be a text that is not empty")
+                yield Finding(place, field, f"{' or '.join(names)} must be a text that is not empty")
         try:
             if not chunk_ids(row, "gold_chunk_ids") and not unanswerable:
-                yield Finding(line, "gold_chunk_ids", "is empty")
+                yield Finding(place, "gold_chunk_ids", "is empty")
         except InputError as error:
-            yield Finding(line, "gold_chunk_ids", str(error))
-        if not isinstance(row.get("origin", ""), str):
-            yield Finding(line, "origin", "must be a text")
+            yield Finding(place, "gold_chunk_ids", str(error).removeprefix("field 'gold_chunk_ids': "))
+        if not isinstance(row.get("origin"), str | None):
+            yield Finding(place, "origin", "must be a text")
 
 
 def _repeated_ids(rows: GoldenRows) -> Iterator[Finding]:
     """Find ids that an earlier row has. `evaluate` refuses a file with such rows."""
-    firsts: dict[str, int] = {}
-    for line, row in rows.items():
-        if (id_ := _id(row)) is not None and (first := firsts.setdefault(id_, line)) != line:
-            yield Finding(line, "id", f"duplicate of the id in line {first}")
+    firsts: dict[str, str] = {}
+    for place, row in rows.items():
+        if (id_ := _id(row)) is not None and (first := firsts.setdefault(id_, place)) != place:
+            yield Finding(place, "id", f"duplicate of the id in {first}")
 
 
 def _repeated(rows: GoldenRows) -> Iterator[Finding]:
@@ -145,44 +157,44 @@ def _repeated(rows: GoldenRows) -> Iterator[Finding]:
     Near-duplicates hold the same numbers, and their sets of words and marks have a Jaccard index (shared / all) of at
     least ALIKE. A near-duplicate is reported with the most similar earlier question only.
     """
-    firsts: dict[tuple[str, ...], int] = {}
-    by_numbers: dict[frozenset[str], dict[int, frozenset[str]]] = {}
-    for line, row in rows.items():
+    firsts: dict[tuple[str, ...], str] = {}
+    by_numbers: dict[frozenset[str], dict[str, frozenset[str]]] = {}
+    for place, row in rows.items():
         if (question := _text(row, "question")) is None:
             continue
         spoken = tuple(words(unicodedata.normalize("NFKC", question).casefold().rstrip(ENDS))) or (question,)
-        if (first := firsts.setdefault(spoken, line)) != line:
-            yield Finding(line, "question", f"duplicate of the question in line {first}")
+        if (first := firsts.setdefault(spoken, place)) != place:
+            yield Finding(place, "question", f"duplicate of the question in {first}")
             continue
         held = frozenset(spoken)
         others = by_numbers.setdefault(frozenset(word for word in held if re.search(r"\d", word)), {})
         shared = ((at, len(other), len(held & other)) for at, other in others.items())
         jaccard = ((both / (len(held) + size - both), at) for at, size, both in shared)
-        alike, first = max(jaccard, default=(0.0, 0))
+        alike, first = max(jaccard, default=(0.0, ""))
         if alike >= ALIKE:
-            text = f"near-duplicate of the question in line {first}: Jaccard index of their words {alike:.2f}"
-            yield Finding(line, "question", text)
-        others[line] = held
+            text = f"near-duplicate of the question in {first}: Jaccard index of their words {alike:.2f}"
+            yield Finding(place, "question", text)
+        others[place] = held
 
 
-def _size(rows: GoldenRows, bad: Mapping[int, str]) -> Iterator[Finding]:
-    text = f"the set has {len(rows)} questions, should have {LEAST} to {MOST}"
+def _size(rows: GoldenRows, places: Sequence[str]) -> Iterator[Finding]:
+    text = f"the set has {counted(len(rows), 'question')}, should have {LEAST} to {MOST}"
     if len(rows) < LEAST:
-        yield Finding(max([*rows, *bad]), "set", text)
+        yield Finding(places[-1], "set", text)
     if len(rows) > MOST:
-        yield Finding(list(rows)[MOST], "set", f"{text}: this line and all after it are too many")
+        yield Finding(list(rows)[MOST], "set", f"{text}: this row and all after it are too many")
 
 
 def _small_slices(rows: GoldenRows) -> Iterator[Finding]:
-    for name, lines in by_tag(rows)[1:]:
-        if name != NO_SLICE and len(lines) < LEAST_IN_SLICE:
-            text = f"slice '{name}': {len(lines)} of at least {LEAST_IN_SLICE} questions"
-            yield Finding(lines[0], "slice_tag", text)
+    for name, places in by_tag(rows)[1:]:
+        if name != NO_SLICE and len(places) < LEAST_IN_SLICE:
+            text = f"slice '{name}': {len(places)} of at least {LEAST_IN_SLICE} questions"
+            yield Finding(places[0], "slice_tag", text)
 
 
 def _origins(rows: GoldenRows) -> Iterator[Finding]:
-    others = [line for line, row in rows.items() if not from_production(row)]
+    others = [place for place, row in rows.items() if not from_production(row)]
     if 2 * len(others) > len(rows):
-        untold = sum("origin" not in row for row in rows.values())
+        untold = sum(row.get("origin") is None for row in rows.values())
         text = f"{len(rows) - len(others)} of {len(rows)} questions are from {PRODUCTION}, should be at least half"
         yield Finding(others[0], "origin", f"{text} ({untold} do not say where they are from)" if untold else text)

@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rag_zeval.cases.case import Case, edited
+from rag_zeval.cases.case import Case, by_slice, edited
 from rag_zeval.errors import InputError
-from rag_zeval.golden.golden_rows import by_slice
 from rag_zeval.golden.kinds import CORRECTNESS, FAITHFULNESS, metric_of
 from rag_zeval.results import Judged
 from rag_zeval.scorers.registry import lower_is_better

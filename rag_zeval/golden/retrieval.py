@@ -20,11 +20,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from rag_zeval.cases.cells import as_id
-from rag_zeval.cases.reading import question_id
+from rag_zeval.cases.case import by_slice
+from rag_zeval.cases.cells import as_id, as_text
+from rag_zeval.cases.reading import converted, known, question_id
 from rag_zeval.errors import InputError, needed
-from rag_zeval.files import NONE, Maybe, Row, check_fields, locate
-from rag_zeval.golden.golden_rows import by_slice, chunk_ids, is_unanswerable, read_lines
+from rag_zeval.files import Row
+from rag_zeval.golden.golden_rows import chunk_ids, is_unanswerable, read_golden
 from rag_zeval.statistics.bootstrap import score_interval
 from rag_zeval.text import trec_id
 
@@ -61,38 +62,44 @@ class RetrievalMean:
 
 
 def read_rankings(
-    path: str | Path, qrels: Mapping[tuple[str, str], int] | None = None, relevant: int = 1
-) -> tuple[list[Ranking], dict[int, str], int]:
-    """Read a JSONL file of rankings. Returns them, the errors by line and the number of unanswerable questions.
+    path: Path, qrels: Mapping[tuple[str, str], int] | None = None, relevant: int = 1
+) -> tuple[list[Ranking], list[str], int]:
+    """Read a file of rankings. Returns them, a line on each invalid row and the number of unanswerable questions.
 
-    A row: {"context_ids" or "retrieved": [ids, best first], "gold_chunk_ids": [ids], "slice_tag"?: text}. Lines are
-    numbered from 1. Unanswerable questions have no gold chunks to find. qrels: grades by topic and chunk, used in place
-    of "gold_chunk_ids". The topic is the row's "id", or else derived from its "question". A row without a grade of at
-    least `relevant` is invalid. Raises InputError if the file cannot be read or gives no ranking. Also raises it for a
-    duplicate id: a mean over several systems, or runs, is that of none of them.
+    A row: {"context_ids" or "retrieved": [ids, best first], "gold_chunk_ids": [ids], "slice_tag"?: text}. Unanswerable
+    questions have no gold chunks to find. qrels: grades by topic and chunk, used in place of "gold_chunk_ids". The
+    topic is the row's "id", or else derived from its "question". A row without a grade of at least `relevant` is
+    invalid. Raises InputError if the file cannot be read or gives no ranking. Also raises it for a duplicate id: a mean
+    over several systems, or runs, is that of none of them.
     """
     by_topic: dict[str, dict[str, int]] = {}
     for (topic, chunk), grade in (qrels or {}).items():
         if grade:
             by_topic.setdefault(topic, {})[chunk] = grade
     read = _ranking if qrels is None else partial(_graded, by_topic=by_topic, relevant=relevant)
-    good, bad = read_lines(path, lambda row: (_id(row), read(row)))
-    firsts: dict[str, int] = {}
-    for line, (id_, _) in good.items():
-        if id_ is not None and (first := firsts.setdefault(id_, line)) != line:
+
+    def with_id(row: Row) -> tuple[str | None, Ranking | None]:
+        row = known(row, ("id", "slice_tag", "gold_chunk_ids"))
+        return converted(row, "id", as_id), read(row)
+
+    rankings, bad, unanswerable = [], [], 0
+    firsts: dict[str, str] = {}
+    for place, found in read_golden(path, with_id).items():
+        if isinstance(found, InputError):
+            bad.append(f"{place}: {found}")
+            continue
+        id_, ranking = found
+        if id_ is not None and (first := firsts.setdefault(id_, place)) != place:
             raise InputError(
-                f"{path}:{line}: duplicate id {id_!r}, as in line {first}; measure each system, or run, in its own file"
+                f"{place}: duplicate id {id_!r}, as in {first}; measure each system, or run, in its own file"
             )
-    rankings = [ranking for _, ranking in good.values() if ranking is not None]
+        if ranking is None:
+            unanswerable += 1
+        else:
+            rankings.append(ranking)
     if not rankings:
-        line, text = next(iter(bad.items()), (1, "every question is unanswerable: there is nothing to find"))
-        raise InputError(f"{path}:{line}: {text}")
-    return rankings, bad, len(good) - len(rankings)
-
-
-def _id(row: Row) -> str | None:
-    with locate("field 'id'"):
-        return as_id(row.get("id"))
+        raise InputError(bad[0] if bad else f"{path}: every question is unanswerable: there is nothing to find")
+    return rankings, bad, unanswerable
 
 
 def _ranking(row: Row) -> Ranking | None:
@@ -102,21 +109,22 @@ def _ranking(row: Row) -> Ranking | None:
     gold = dict.fromkeys(chunk_ids(row, "gold_chunk_ids"), 1)
     if not gold:
         raise InputError("field 'gold_chunk_ids' is empty: there is nothing to find")
-    return Ranking(retrieved, gold, row.get("slice_tag"))
+    return Ranking(retrieved, gold, converted(row, "slice_tag", as_id))
 
 
 def _graded(row: Row, by_topic: Mapping[str, Mapping[str, int]], relevant: int) -> Ranking:
-    check_fields(row, {"question": Maybe(str)})
-    topic = trec_id(_id(row) or question_id(row.get("question", "")))
+    id_ = converted(row, "id", as_id)
+    topic = trec_id(id_ or question_id(converted(known(row, ["question"]), "question", as_text) or ""))
     gold = by_topic.get(topic, {})
     if max(gold.values(), default=0) < relevant:
         raise InputError(f"topic {topic} has no grade of at least {relevant}: there is nothing to find")
-    return Ranking(tuple(map(trec_id, _retrieved(row))), gold, row.get("slice_tag"))
+    return Ranking(tuple(map(trec_id, _retrieved(row))), gold, converted(row, "slice_tag", as_id))
 
 
 def _retrieved(row: Row) -> tuple[str, ...]:
-    check_fields(row, {"slice_tag": Maybe((str, NONE))})
-    return chunk_ids(row, "retrieved" if "retrieved" in row and "context_ids" not in row else "context_ids")
+    if "retrieved" in row and "context_ids" not in row:
+        return chunk_ids(row, "retrieved")
+    return chunk_ids(known(row, ["context_ids"]), "context_ids")
 
 
 def values(rankings: Sequence[Ranking], ks: Sequence[int], relevant: int = 1) -> Values:

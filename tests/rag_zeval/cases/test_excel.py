@@ -4,6 +4,7 @@ import gzip
 from datetime import date
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import openpyxl
 import pytest
@@ -76,6 +77,36 @@ def test_a_hidden_row_is_judged_only_if_it_is_shown(tmp_path: Path) -> None:
     read = read_cases(tmp_path / "a.xlsx", skip_bad_rows=True)
     assert [case.question for case in read.cases] == ["q1?"]
     assert len(read.left_out) == 2
+
+
+def test_a_hidden_column_is_told_and_read_only_if_it_is_named(tmp_path: Path) -> None:
+    book = book_of()
+    sheet = book.active
+    for number, cells in enumerate([("answer", "id", "old"), ("x", "7", "u"), ("y", "8", "v"), ("z", "9", "w")], 1):
+        for column, cell in zip("DEF", cells, strict=True):
+            sheet[f"{column}{number}"] = cell
+    sheet.column_dimensions.group("D", "E", hidden=True)
+    book.save(tmp_path / "a.xlsx")
+    read = read_cases(tmp_path / "a.xlsx", system="a")
+    assert [case.answers["a"] for case in read.cases] == ["a", "b", "c"] and read.unnamed == 3
+    assert "not used: 'answer (hidden)', 'id (hidden)', 'old'" in str(read)
+    read = read_cases(tmp_path / "a.xlsx", {"answer": "answer (hidden)"}, system="a")
+    assert [case.answers["a"] for case in read.cases] == ["x", "y", "z"]
+    sheet.column_dimensions["C"].hidden = True
+    book.save(tmp_path / "a.xlsx")
+    with pytest.raises(
+        InputError, match=r"no column found for the retrieved contexts; columns: .*'contexts \(hidden\)'"
+    ):
+        read_cases(tmp_path / "a.xlsx")
+
+
+@pytest.mark.parametrize(("part", "kind"), [("content.xml", ".ods"), ("xl/workbook.bin", ".xlsb")])
+def test_a_workbook_of_which_we_cannot_see_what_is_hidden_is_refused(tmp_path: Path, part: str, kind: str) -> None:
+    book_of().save(tmp_path / "a.xlsx")
+    with ZipFile(tmp_path / "a.xlsx", "a") as archive:
+        archive.writestr(part, b"")
+    with pytest.raises(InputError, match=rf"a\.xlsx: is a {kind} file: save it as \.xlsx"):
+        rows_of(tmp_path / "a.xlsx")
 
 
 def test_a_cell_far_from_the_table_is_told(tmp_path: Path) -> None:

@@ -228,6 +228,8 @@ def test_names_of_systems() -> None:
     assert case.answers == {"A": "a", "B": "b"}
     (case,) = read_cases(ROWS[:1], system="mine").cases
     assert case.answers == {"mine": "It opens at nine."}
+    read = read_cases([{**ROWS[0], "system": "old"}, ROWS[1]], system="mine")
+    assert "system: column 'system', in 1 of 2" in str(read)
     (case,) = read_cases([{"question": "q", "answers": '{"old": "a", "new": "b"}', "contexts": "c"}]).cases  # in a cell
     assert case.answers == {"old": "a", "new": "b"}
     for name, value, message in (

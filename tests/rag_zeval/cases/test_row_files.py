@@ -363,6 +363,7 @@ def test_bad_files_are_named(tmp_path: Path, name: str, content: bytes | None, m
             "has 3 cells where the first line has 2 columns; put a cell that contains ',' in quotation marks",
         ),
         ("a.jsonl", b'{"question" "q"}\n{"question": "q", "answer": "a"}\n', "not valid JSON: Expecting ':' delimiter"),
+        ("a.jsonl", b'{"question": "q\n{"question": "q", "answer": "a"}\n', "not valid JSON: Unterminated string"),
         ("a.jsonl", b'{"question": "q", "answer": "a"}\n[1]\n', "expected a JSON object, found list"),
         ("a.json", b'[{"question": "q", "answer": "a"}, 1]', "expected a JSON object, found int"),
     ],

@@ -73,7 +73,7 @@ def test_answers_are_kept_with_what_was_retrieved_and_what_the_question_brought(
     assert rag.requests == [{"question": "When?"}, {"question": "late"}]
     assert {headers["x-token"] for headers in rag.headers} == {SECRET}
     table = re.findall(r"│ (\S+) +│ (\d+) +│ (\d+) +│ ([\d.]+) \[(\S+), (\S+)\]", done.stdout)
-    assert [line[:3] for line in table] == [("all", "2", "0"), ("times", "1", "0"), ("(none)", "1", "0")]
+    assert [line[:3] for line in table] == [("all", "2", "0"), ("(none)", "1", "0"), ("times", "1", "0")]
     assert all(line[4:] == ("?", "?") for line in table)  # two values tell nothing of where the median is
     assert float(table[0][3]) == pytest.approx((one["latency_s"] + two["latency_s"]) / 2, abs=0.006)
 
@@ -123,14 +123,16 @@ def test_the_ground_truth_of_a_question_may_have_any_name_of_it(tmp_path: Path) 
 
 def test_questions_are_read_from_a_table(tmp_path: Path) -> None:
     """As spreadsheets write it, with the names that `evaluate` knows."""
-    write(tmp_path / "q.jsonl", {"question": "How many?", "truth": 42.0, "slice_tag": 2024})  # as of an Excel file
+    write(tmp_path / "q.jsonl", {"question": 1984, "truth": 42.0, "slice_tag": 2024})  # as of an Excel file
     (row,) = read_questions(tmp_path / "q.jsonl")
-    assert (row["truth"], row["slice_tag"]) == ("42", "2024")
+    assert (row["question"], row["truth"], row["slice_tag"]) == ("1984", "42", "2024")
+    (tmp_path / "q.json").write_text('{"version": 1, "questions": [{"question": "Who?"}]}')
+    assert [row["question"] for row in read_questions(tmp_path / "q.json")] == ["Who?"]
     lines = ["Query ID;Query;Expected answer;gold_chunk_ids", '007;"When?\nAnd where?";Ten.;"[""a"", 3]"', ";Who?;;"]
     (tmp_path / "q.csv").write_bytes("\r\n".join(lines).encode("utf-8-sig"))
     assert read_questions(tmp_path / "q.csv") == [
         {"id": "007", "question": "When?\nAnd where?", "truth": "Ten.", "gold_chunk_ids": ["a", "3"]},
-        {"id": question_id("Who?"), "question": "Who?"},
+        {"id": question_id("Who?"), "question": "Who?", "truth": None},
     ]
     (tmp_path / "q.csv").write_text("query,prompt\nWho?,You are\n")
     with pytest.raises(InputError, match=r"q.csv:2: fields 'query', 'prompt' could each hold the question: name"):
@@ -218,7 +220,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_asked(rag: ScriptedJ
         (["third.jsonl"], "row 'x' belongs to none of the questions"),
         (["twice.jsonl"], "twice.jsonl:2: duplicate id '1'"),
         (["wrong.jsonl"], "wrong.jsonl:1: field 'gold_chunk_ids': must be a text, found a list"),
-        (["blank.jsonl"], "blank.jsonl:1: field 'question' is empty: fill it in, or remove the row"),
+        (["blank.jsonl"], "blank.jsonl:1: field 'question' is missing or empty: fill it in, or remove the row"),
         (["list.jsonl"], "list.jsonl:1: field 'id': must be a text, found"),
         (["wrong2.jsonl"], "wrong2.jsonl:1: field 'slice_tag': must be a text, found a list"),
         (["q.jsonl", "--out=q.jsonl"], "--out q.jsonl is the same file as INPUT"),

@@ -24,7 +24,7 @@ def test_slices_are_named_as_in_every_table(capsys: pytest.CaptureFixture[str]) 
     print_latencies([{"slice_tag": tag, "latency_s": 1.0} for tag in ("all", "", None, "x")])
     lines = [line.split("│")[1:3] for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
     assert [[cell.strip() for cell in line] for line in lines] == [
-        ["all", "4"], ["all (slice)", "1"], ["(none)", "2"], ["x", "1"],
+        ["all", "4"], ["(none)", "2"], ["all (slice)", "1"], ["x", "1"],
     ]  # fmt: skip
 
 

@@ -66,6 +66,22 @@ def test_a_pronunciation_is_no_text_and_equations_are_told() -> None:
     assert doubts == ["has equations, of which only the letters and digits are read: a fraction 1/2 becomes 12"]
 
 
+def test_hidden_text_is_told_and_not_read() -> None:
+    def run(text: str, vanish: str = "") -> str:
+        return f"<w:r><w:rPr>{vanish}</w:rPr><w:t>{text}</w:t></w:r>"
+
+    box = f"<w:r><w:rPr><w:vanish/></w:rPr><w:drawing><w:txbxContent>{p('in it')}</w:txbxContent></w:drawing></w:r>"
+    shown = [
+        "<w:pPr><w:rPr><w:vanish/></w:rPr></w:pPr>",  # of the paragraph's end
+        run("A", "<w:rPrChange><w:rPr><w:vanish/></w:rPr></w:rPrChange>"),  # before a tracked change
+        run("B", "<w:vanish w:val='0'/>"),
+        run("C", "<w:webHidden/>"),
+    ]
+    assert word_text(docx(f"<w:p>{''.join(shown)}</w:p>")) == ("ABC", [])
+    text, doubts = word_text(docx(f"<w:p>{run('A')}{run('gone', '<w:vanish/>')}{run('B')}{box}{run('C')}</w:p>"))
+    assert ("".join(text.split()), doubts) == ("ABC", ["has hidden text, which is not read"])
+
+
 def test_what_is_not_read_is_told_and_other_files_are_left_out(tmp_path: Path) -> None:
     bomb = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]>'
     swollen = docx(p("Word. ") * 3 + "<w:p>" + " " * 5_000_000 + "</w:p>")

@@ -83,6 +83,8 @@ def test_a_page_that_ends_within_what_is_hidden_is_refused_with_the_line(start: 
         ("a<![CDATA[<b>]]>c", "a<b>c"),
         ("<!-->a<!--->b<!-- -- --!>c<!--->-->d", "abc-->d"),
         ("a</body></html>b", "a\n\nb"),
+        ("a\nb<pre>\nx =\t<b>1</b>\n\n y\n</pre>c\nd", "a b\n\nx = 1\n\ny\n\nc d"),
+        ("<textarea>a\nb</textarea>c\nd", "a\nbc d"),
     ],
 )
 def test_pages_are_read_as_browsers_do(page: str, text: str) -> None:

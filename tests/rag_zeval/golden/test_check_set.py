@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pandas
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,8 +34,12 @@ def a_set(n: int = 60) -> Set:
     }
 
 
+def placed(rows: Set) -> dict[str, Any]:
+    return {f"g.csv:{line}": row for line, row in rows.items()}
+
+
 def found_in(rows: Set) -> list[tuple[int, str, str]]:
-    return [(one.line, one.field, one.text) for one in findings(rows, {})]
+    return [(int(one.place.removeprefix("g.csv:")), one.field, one.text) for one in findings(placed(rows))]
 
 
 def test_a_set_in_order_has_nothing_to_mend() -> None:
@@ -47,7 +52,7 @@ def test_a_set_in_order_has_nothing_to_mend() -> None:
 
 
 @pytest.mark.parametrize("field", ["question", "gold_chunk_ids", "truth", "slice_tag"])
-@pytest.mark.parametrize("value", ["absent", None, "", " \n", "\u200b", "None", 3, [], [None], [True], [""]])
+@pytest.mark.parametrize("value", ["absent", None, "", " \n", "\u200b", "None", [], [None], [""], {"a": 1}])
 def test_what_a_row_lacks_is_one_finding(field: str, value: Any) -> None:
     rows = a_set()
     rows[7][field] = value
@@ -93,7 +98,7 @@ def test_the_same_question_in_other_letters_is_a_duplicate(line: int, space: str
     rows = a_set()
     letters = [c.upper() if rng.random() < 0.5 else c for c in rows[line]["question"]]
     rows[60]["question"] = "".join(letters).replace(" ", space) + end
-    assert found_in(rows) == [(60, "question", f"duplicate of the question in line {line}")]
+    assert found_in(rows) == [(60, "question", f"duplicate of the question in g.csv:{line}")]
 
 
 @settings(max_examples=25)
@@ -102,7 +107,7 @@ def test_the_same_words_and_one_more_are_a_near_duplicate(order: list[str], at: 
     rows = a_set()
     rows[8]["question"] = " ".join(WORDS) + "?"
     rows[9]["question"] = " ".join([*order[:at], "safely", *order[at:]])
-    text = "near-duplicate of the question in line 8: Jaccard index of their words 0.92"
+    text = "near-duplicate of the question in g.csv:8: Jaccard index of their words 0.92"
     assert found_in(rows) == [(9, "question", text)]
     rows[9]["question"] = rows[9]["question"].replace("laptop", "phone")  # another thing to ask: 10 words of 13
     assert found_in(rows) == []
@@ -112,7 +117,7 @@ def test_the_same_words_and_one_more_are_a_near_duplicate(order: list[str], at: 
 def test_an_id_names_one_row(first: Any, second: Any) -> None:
     rows = a_set()
     rows[3]["id"], rows[8]["id"] = first, second
-    told = [(8, "id", "duplicate of the id in line 3")]
+    told = [(8, "id", "duplicate of the id in g.csv:3")]
     assert found_in(rows) == (told if first and str(first) == second else [])
 
 
@@ -146,10 +151,11 @@ def test_edits_are_named_and_rows_that_come_and_go_are_counted() -> None:
     now[4]["truth"] = now[4].pop("truth").lower()
     now[9]["slice_tag"], now[9]["gold_chunk_ids"] = "other", []
     now[99] = {**now[10], "id": "new"}
-    found = changes(now, old, "old.jsonl")
+    found = changes(placed(now), placed(old))
     assert (found.same, found.new, found.gone) == (53, 1, 2)
-    assert [(edit.line, edit.field) for edit in found.edits] == [(4, "truth"), (9, "gold_chunk_ids"), (9, "slice_tag")]
-    assert found.edits[0].text.startswith("edited since old.jsonl:3: ")
+    edits = [("g.csv:4", "truth"), ("g.csv:9", "gold_chunk_ids"), ("g.csv:9", "slice_tag")]
+    assert [(edit.place, edit.field) for edit in found.edits] == edits
+    assert found.edits[0].text.startswith("edited since g.csv:3: ")
 
 
 def test_the_command_names_file_and_line_and_its_exit_status_says_what_it_found(run: Any, tmp_path: Path) -> None:
@@ -175,8 +181,28 @@ def test_the_command_names_file_and_line_and_its_exit_status_says_what_it_found(
     assert (shown.returncode, shown.stdout) == (2, "") and shown.stderr.startswith(
         "error: old.jsonl:31: not valid JSON"
     )
-    for content, place in ((None, ""), ("\n", ""), ("question,truth\nq?,t\n", ":1")):
+    for content in (None, "\n", "[1]\n[2]\n"):
         path.unlink(missing_ok=True) if content is None else path.write_text(content)
         shown = run("check-set", path)
-        assert shown.returncode == 2 and shown.stderr.startswith(f"error: {path}{place}: ")
-    assert shown.stderr.endswith("each line must hold a JSON object, and none does\n")  # a table
+        assert shown.returncode == 2 and shown.stderr.startswith(f"error: {path}")
+    assert shown.stderr.endswith("2 of 2 rows cannot be read; fix them\n")
+
+
+@pytest.mark.parametrize("name", ["g.csv", "g.xlsx", "g.json"])
+def test_a_golden_set_may_be_any_table_with_names_that_evaluate_knows(run: Any, tmp_path: Path, name: str) -> None:
+    rows = a_set()
+    rows[2] |= {"truth": 30, "slice_tag": 2}
+    rows[4] |= {"truth": None, "gold_chunk_ids": []}
+    others = {"question": "Query", "truth": "Ground Truth", "slice_tag": "Slice"}
+    kept = [{others.get(field, field): value for field, value in row.items()} for row in rows.values()]
+    cells = [{**row, "gold_chunk_ids": json.dumps(row["gold_chunk_ids"])} for row in kept]
+    if name == "g.json":
+        (tmp_path / name).write_text(json.dumps(kept))
+    else:
+        frame = pandas.DataFrame(cells)
+        frame.to_csv(tmp_path / name, index=False) if name == "g.csv" else frame.to_excel(tmp_path / name, index=False)
+    (tmp_path / "old.jsonl").write_text("\n".join(map(json.dumps, rows.values())))
+    shown = run("check-set", name, "--against", "old.jsonl")
+    assert shown.returncode == 1 and "60 questions unchanged, 0 edited, 0 new, 0 removed" in shown.stdout
+    (told,) = (line for line in shown.stdout.splitlines() if name in line)
+    assert told.rstrip().endswith("slice '2': 1 of at least 5 questions")

@@ -91,14 +91,13 @@ def test_the_table_is_by_slice_measure_and_k(run: Any, tmp_path: Path) -> None:
 
 BAD = [
     (b"{", "not valid JSON"),
-    (row(["a"], ["a"]) | {"slice_tag": 3}, "field 'slice_tag' must be str or NoneType, found int"),
-    (row(["a"], ["a"]) | {"gold_chunk_ids": "a"}, "field 'gold_chunk_ids' must be list, found str"),
-    (row([None], ["a"]), "field 'context_ids' must hold ids, texts or whole numbers, found NoneType"),
+    (row(["a"], ["a"]) | {"slice_tag": [3]}, "field 'slice_tag': must be a text, found a list"),
+    (row(["a"], ["a"]) | {"gold_chunk_ids": "a, b"}, "field 'gold_chunk_ids': may hold several ids in one text"),
+    (row([None], ["a"]), "field 'context_ids': holds an id that is empty: None"),
     (row(["a"], []), "field 'gold_chunk_ids' is empty"),
-    (row([""], [""]), "field 'context_ids' holds an id that is empty: ''"),
-    (row(["a"], ["a", "nan"]), "field 'gold_chunk_ids' holds an id that is empty: 'nan'"),
-    ({"question": "Which?", "gold_chunk_ids": ["a"]}, "field 'context_ids' is missing"),
-    (b'{"question": "\xff"}', "not UTF-8 text"),
+    (row([""], [""]), "field 'context_ids': holds an id that is empty: ''"),
+    (row(["a"], ["a", "nan"]), "field 'gold_chunk_ids': holds an id that is empty: 'nan'"),
+    ({"question": "Which?", "gold_chunk_ids": ["a"]}, "field 'context_ids': is missing or empty: write a list of ids"),
 ]
 
 
@@ -113,19 +112,21 @@ def test_an_unanswerable_question_is_counted_and_no_fault(run: Any, tmp_path: Pa
 
 
 def test_a_bad_row_is_one_line_and_does_not_count(run: Any, tmp_path: Path) -> None:
-    path = write(tmp_path / "mine.jsonl", row(["a"], ["a"]), b"", *[bad for bad, _ in BAD], row(["a"], ["b"]))
+    path = write(tmp_path / "mine.jsonl", *[bad for bad, _ in BAD], b"", row(["a"], ["a"]), row(["a"], ["b"]))
     shown = run("retrieval", path)
     assert shown.returncode == 1
-    for line, (number, (_, message)) in zip(shown.stderr.splitlines(), enumerate(BAD, 3), strict=True):
+    for line, (number, (_, message)) in zip(shown.stderr.splitlines(), enumerate(BAD, 1), strict=True):
         assert line.startswith(f"left out: {path}:{number}: {message}")
     assert "2 of 2 rows have fewer" in shown.stdout
 
 
-@pytest.mark.parametrize("command", ["retrieval", "check-set"])
-def test_a_table_is_refused_in_one_line(run: Any, tmp_path: Path, command: str) -> None:
-    (tmp_path / "set.csv").write_text("question,truth\nq?,t\n")
-    shown = run(command, tmp_path / "set.csv")
-    assert (shown.returncode, shown.stderr.count("\n")) == (2, 1) and "must be JSONL" in shown.stderr
+def test_a_table_is_read_by_the_names_that_are_used(run: Any, tmp_path: Path) -> None:
+    """Two columns may hold the question, which nobody asks for."""
+    lines = ["query,prompt,retrieved_ids,gold_ids,Slice", 'q?,p,"[""a"", 7]",7,x', "r?,p,[],b,x"]
+    (tmp_path / "a.csv").write_text("\n".join(lines))
+    shown = run("retrieval", "a.csv", "--k=2")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert any(line.split()[:4] == ["x", "2", "MRR", "0.250"] for line in shown.stdout.splitlines())
 
 
 def test_ids_that_match_nowhere_are_told(run: Any, tmp_path: Path) -> None:
@@ -141,7 +142,9 @@ def test_rows_of_two_systems_are_no_ranking_of_one(run: Any, tmp_path: Path, ids
     rows = [row(["g"], ["g"]) | {"id": "b"}, *(row(["g"], ["g"]) | {"id": id_, "system": "new"} for id_ in ids)]
     shown = run("retrieval", write(tmp_path / "mine.jsonl", *rows))
     assert (shown.returncode, shown.stdout) == (2, "")
-    assert f"mine.jsonl:3: duplicate id '{ids[1]}', as in line 2; measure each system" in shown.stderr
+    assert (
+        f"mine.jsonl:3: duplicate id '{ids[1]}', as in {tmp_path / 'mine.jsonl'}:2; measure each system" in shown.stderr
+    )
 
 
 @pytest.mark.parametrize(
@@ -188,7 +191,7 @@ def test_a_result_file_gives_the_measures_of_its_input_also_where_nothing_was_re
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "in.csv").write_text(sheet_text([*rows[0]], [tuple(map(str, row.values())) for row in rows]))
     assert run("evaluate", f"in.{suffix}", "--scorers=string_match", "--out=out.jsonl").returncode == 0
-    rankings, bad, _ = read_rankings(tmp_path / "in.jsonl")
+    rankings, bad, _ = read_rankings(tmp_path / f"in.{suffix}")
     side, names = read_side(str(tmp_path / "out.jsonl")), [f"{name}@{k}" for name in RETRIEVAL for k in (1, 2)]
     side = with_measures(side, names)
     assert not bad and len(rankings) == len(rows)
