@@ -244,9 +244,11 @@ def test_a_file_without_rows_or_fields_is_refused(tmp_path: Path) -> None:
 
 def test_a_price_is_found_by_the_endpoints_name_or_by_the_whole_spec(tmp_path: Path) -> None:
     path = tmp_path / "prices.json"
-    path.write_text(json.dumps({"big": {"prompt": 2, "completion": 8.5}, "folder/7b": {"prompt": 0, "completion": 0}}))
+    dear, free = {"prompt": 2, "completion": 8.5}, {"prompt": 0, "completion": 0}
+    path.write_text(json.dumps({"big": dear, "folder/7b": free, "openai:big@http://other/v1": free}))
     prices = read_prices(path)
     assert price_of("openai:big@http://host/v1", prices) == Price(2.0, 8.5)
+    assert price_of("openai:big@http://other/v1", prices) == Price(0.0, 0.0)
     assert price_of("folder/7b", prices) == Price(0.0, 0.0)
     assert [price_of(spec, prices) for spec in ("openai:small@http://host/v1", "elsewhere", None)] == [None] * 3
 
