@@ -101,8 +101,9 @@ def _groups_by_feature(items: Sequence[Item], judged: Sequence[JudgedAnswer]) ->
     words = [f"answers of at most {middle:g} words" if n <= middle else "longer answers" for n in lengths]
     shown = [f"shown as number {place:g}" for place in places]
     groups: dict[str, Sequence[Item]] = {}
-    for names in (words, shown):
-        for name in sorted(set(names)) if len(set(names)) > 1 else ():
+    for values, names in ((lengths, words), (places, shown)):
+        different = list(dict.fromkeys(name for _, name in sorted(zip(values, names, strict=True))))
+        for name in different if len(different) > 1 else ():
             groups[name] = [item for item, of in zip(items, names, strict=True) if of == name]
     return groups
 

@@ -17,7 +17,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.judge.needs import NOUNS
 from rag_zeval.results import Judged
 from rag_zeval.scorers.registry import best_value
-from rag_zeval.statistics.bootstrap import DRAWS, BootstrapEstimate, are_outcomes, mean_estimates, share_interval
+from rag_zeval.statistics.bootstrap import DRAWS, BootstrapEstimate, are_outcomes, mean_estimate, share_interval
 from rag_zeval.statistics.discriminative_power import discriminative_power, holm, randomisation_p
 from rag_zeval.statistics.paired_change import percentile_estimates, percentile_p, standing_out_p
 from rag_zeval.statistics.weighted_correlations import Floats
@@ -215,7 +215,7 @@ def estimate(scores: Sequence[float] | Floats, metric: str, draws: int = DRAWS, 
         return percentile_estimates(np.column_stack([values, values]), PERCENTILES[metric], draws, seed)[0]
     if metric not in AMOUNTS and len(values) > 1 and are_outcomes(values):
         return BootstrapEstimate(float(values.mean()), *share_interval(int(values.sum()), len(values)))
-    return mean_estimates(values[:, None], draws, seed)[0]
+    return mean_estimate(values, draws, seed)
 
 
 def _difference(slice_tag: str, scores: Floats, metric: str, draws: int, resamples: int, seed: int) -> Difference:
@@ -228,7 +228,7 @@ def _difference(slice_tag: str, scores: Floats, metric: str, draws: int, resampl
         before, after, apart = percentile_estimates(scores, PERCENTILES[metric], draws, seed)
         return Difference(slice_tag, n, before, after, apart, None, p)
     before, after = (estimate(side, metric, draws, seed) for side in scores.T)
-    [apart] = mean_estimates(change[:, None], draws, seed)
+    apart = mean_estimate(change, draws, seed)
     sd = float(change.std(ddof=1)) if n > 1 else None
     return Difference(slice_tag, n, before, after, apart, sd, randomisation_p(change, resamples, seed))
 
@@ -304,6 +304,6 @@ def compare_pairwise(sides: Sequence[Side], metric: str) -> Pairwise:
     for (first, second), pair in zip(itertools.combinations(values, 2), tested, strict=True):
         change = values[second] - values[first]
         change = change[~np.isnan(change)]
-        apart = mean_estimates(change[:, None], DRAWS, seed=0)[0] if len(change) else None
+        apart = mean_estimate(change, DRAWS, seed=0) if len(change) else None
         pairs.append(SystemPair(first, second, pair.questions, apart, pair.p))
     return Pairwise(metric, less_is_better(metric), tuple(systems), tuple(pairs), power, without_truth)

@@ -11,7 +11,7 @@ from rag_zeval.decisions.sides import Side
 from rag_zeval.results import Judged
 from rag_zeval.statistics.bootstrap import BootstrapEstimate
 from rag_zeval.terminal_tables import print_framed
-from rag_zeval.text import counted, decimals_beside, one_line, percent, visible
+from rag_zeval.text import counted, decimals_beside, one_line, percent, visible, with_interval
 
 DASH = "–"
 MOST_EDITS = 10  # most edited cases that are named
@@ -23,11 +23,7 @@ CORRECTED = ("corrected", "labels", *COLUMNS[2:])
 
 def shown(estimate: BootstrapEstimate | None, number: str = ".3f") -> str:
     """Format a value with its interval. number: the format of each number."""
-    if estimate is None:
-        return DASH
-    if estimate.low is None:
-        return f"{estimate.value:{number}}"
-    return f"{estimate.value:{number}} [{estimate.low:{number}}, {estimate.high:{number}}]"
+    return DASH if estimate is None else with_interval(estimate.value, estimate.low, estimate.high, number)
 
 
 def shown_p(p: float | None) -> str:

@@ -1,7 +1,7 @@
 """Prints what a run of `rag-zeval evaluate` would ask, and its scores and costs. Also writes the scores as CSV."""
 
 from collections.abc import Iterable, Mapping
-from itertools import compress
+from itertools import compress, groupby, islice
 from pathlib import Path
 
 from rag_zeval.budget import Price
@@ -18,9 +18,10 @@ from rag_zeval.scoring.opening import asks_judge
 from rag_zeval.scoring.spending import Spending
 from rag_zeval.scoring.summary import Column, Summary, column_cells, cost_lines, passes, passing_cell
 from rag_zeval.terminal_tables import print_framed
-from rag_zeval.text import one_line
+from rag_zeval.text import counted, one_line
 
 EXAMPLES, SHOWN = 3, 200  # cases that a dry run shows, and characters of each text
+SLICE_ROWS = 20  # most rows of the table by slice; but each metric and system has one
 
 
 def print_dry_run(run: EvaluationRun, price: Price | None) -> None:
@@ -59,11 +60,11 @@ def _beginning(text: str) -> str:
 
 
 def print_summary(summary: Summary, spending: Spending, thresholds: Mapping[str, float]) -> None:
-    """Print the mean of each metric and system, the same by slice, and what the run has cost.
+    """Print the mean of each metric and system, the same for their worst slices, and what the run has cost.
 
     thresholds: for each metric, the worst score with which an answer passes.
     """
-    heads = ["metric", "system", "mean", "95% interval", "answers scored", *(["threshold"] if thresholds else [])]
+    heads = ["metric", "system", "mean", "95% interval", "scored", *(["threshold"] if thresholds else [])]
 
     def cells(column: Column) -> list[str]:
         passing = [passing_cell(column, thresholds)] if thresholds else []
@@ -78,8 +79,13 @@ def print_summary(summary: Summary, spending: Spending, thresholds: Mapping[str,
     if summary.slices:
         named = [len({one.metric for one in summary.columns}) > 1, len({one.system for one in summary.columns}) > 1]
         shown = [*named, *[True] * len(heads[2:])]  # no column in which all rows are the same: terminals are narrow
-        of_slices = [(str(one.slice_tag), *compress(cells(one), shown)) for one in summary.slices]
+        most = max(1, SLICE_ROWS // len(summary.columns))
+        groups = groupby(summary.slices, lambda one: (one.metric, one.system))
+        worst = [one for _, of_column in groups for one in islice(of_column, most)]
+        of_slices = [(str(one.slice_tag), *compress(cells(one), shown)) for one in worst]
         print_framed(["slice (worst first)", *compress(heads, shown)], of_slices)
+        if left := len(summary.slices) - len(worst):
+            print(f"{counted(left, 'more row')} by slice: see the report (--html, or later `rag-zeval report`)")
     print_framed(("", ""), cost_lines(summary, spending))
 
 

@@ -70,17 +70,21 @@ def _means(figure: Any, table: ScoreTable) -> None:
     panels = _labelled(figure, labels, LINE * len(table.systems) + 1.1)
     for ax, metric, columns, of_metric in zip(panels, table.metrics, by_metric, labels, strict=True):
         _estimates(ax, columns, COLOURS[0], SHAPES[0], 0.0)
-        _lines(ax, metric, of_metric, table.scale(metric))
+        _lines(ax, metric, of_metric, table.scales[metric])
     figure.supxlabel(ESTIMATE, fontsize=8)
 
 
 def _histograms(figure: Any, table: ScoreTable) -> None:
-    """Draw a row of panels for each metric, with a panel for each system."""
-    panels = _panels(figure, len(table.metrics), len(table.systems), 2.1, WIDTH)
+    """Draw a panel for each system, in new rows for each metric."""
+    columns = min(MOST_BESIDE, len(table.systems))
+    rows = math.ceil(len(table.systems) / columns)
+    panels = _panels(figure, len(table.metrics) * rows, columns, 2.1, WIDTH).reshape(len(table.metrics), -1)
     for of_metric, metric in zip(panels, table.metrics, strict=True):
-        scale = table.scale(metric)
+        for ax in of_metric[len(table.systems) :]:
+            ax.remove()
+        scale = table.scales[metric]
         width = (scale.high - scale.low) / BINS
-        for ax, system in zip(of_metric, table.systems, strict=True):
+        for ax, system in zip(of_metric, table.systems, strict=False):
             of = table.column(metric, system)
             counts = scale.histogram(of.scores if of else ())
             starts = [scale.low + at * width for at in range(BINS)]
@@ -108,7 +112,7 @@ def _slices(figure: Any, table: ScoreTable) -> None:
             _estimates(ax, [columns[at] for _, columns in slices], colour, shape, offset)
             name = " " * system.startswith("_") + _short(system)  # matplotlib leaves labels with "_" out of legends
             ax.plot([], [], color=colour, marker=shape, linestyle="", label=name)
-        _lines(ax, metric, of_metric, table.scale(metric))
+        _lines(ax, metric, of_metric, table.scales[metric])
         if rest := len(table.slices) - len(slices):
             ax.set_xlabel(f"{rest} better slices are not shown", fontsize=8)
     entries = panels[0].get_legend_handles_labels()

@@ -41,7 +41,7 @@ def embedded_rows(rows: Iterable[Row], table: ScoreTable) -> Iterator[str]:
         "system": {name: at for at, name in enumerate(table.systems)},
         "slice": {name: at for at, name in enumerate(table.slices)},
     }
-    metrics = [{"name": name, **vars(table.scale(name))} for name in table.metrics]
+    metrics = [{"name": name, **vars(table.scales[name])} for name in table.metrics]
     head = embedded_json({"metrics": metrics, "systems": table.systems, "slices": table.slices})
     yield f'{head[:-1]},"rows":['
     texts: dict[bytes, int] = {}

@@ -43,8 +43,9 @@ class ScoreTable:
     """The summary of result rows, for look-ups by metric, system and slice.
 
     cases: number of cases; an id with two questions counts twice. metrics, systems, slices: names in the order of their
-    first appearance. made_by: the judges and how they were asked. partly: `(metric, system, cases, all cases)` where a
-    metric has rows of a system for some of the cases only. It iterates over the rows twice, and keeps none.
+    first appearance. scales: the axis of each metric. made_by: the judges and how they were asked. partly: `(metric,
+    system, cases, all cases)` where a metric has rows of a system for some of the cases only. It iterates over the rows
+    twice, and keeps none.
     """
 
     def __init__(self, rows: Iterable[Row]):
@@ -67,6 +68,7 @@ class ScoreTable:
         self.partly = [(*place, len(of), every) for place, of in ids.items() if len(of) < every]
         self.metrics = list(dict.fromkeys(column.metric for column in self.summary.columns))
         self.systems = list(dict.fromkeys(column.system for column in self.summary.columns))
+        self.scales = {metric: self._scale(metric) for metric in self.metrics}
 
     def column(self, metric: str, system: str, slice_tag: str | None = None) -> Column | None:
         """Return the column of all cases or of a slice.
@@ -76,7 +78,7 @@ class ScoreTable:
         """
         return self._columns.get((metric, system, slice_tag))
 
-    def scale(self, metric: str) -> Scale:
+    def _scale(self, metric: str) -> Scale:
         scores = [score for system in self.systems if (of := self.column(metric, system)) for score in of.scores]
         return Scale(min([0.0, *scores]), max([1.0, *scores]), lower_is_better(metric))
 

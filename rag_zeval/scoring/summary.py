@@ -196,11 +196,8 @@ def cost_lines(summary: Summary, spending: Spending) -> list[tuple[str, str]]:
     cached = f", and {summary.cached} from the cache" if summary.cached else ""
     lines.append(("calls", f"{spending.calls}{before}{cached}"))
     exactness = spending.exactness
-    if spending.untold and not spending.prompt_tokens:
-        lines.append(("tokens", "unknown"))
-    else:
-        counts = f"{exactness}{spending.prompt_tokens} in, {exactness}{spending.completion_tokens} out"
-        lines.append(("tokens paid for", counts))
+    counts = f"{exactness}{spending.prompt_tokens} in, {exactness}{spending.completion_tokens} out"
+    lines.append(("tokens", "unknown" if spending.untold and not spending.prompt_tokens else counts))
     if spending.embedded:
         lines.append(("tokens embedded", str(spending.embedded)))
     if spending.bounded:

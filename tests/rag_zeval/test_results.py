@@ -13,6 +13,7 @@ import pytest
 
 from rag_zeval.budget import NOT_ASKED, Price
 from rag_zeval.errors import InputError
+from rag_zeval.evaluation.output import print_summary
 from rag_zeval.files import Row, json_line
 from rag_zeval.models.embeddings import Embedding
 from rag_zeval.models.language_model import Reply
@@ -73,6 +74,18 @@ def test_slices_come_worst_first_and_those_without_a_score_last(metric: str) -> 
     assert not summarize([result("a", 1.0), result("b", 1.0)]).slices
 
 
+@pytest.mark.parametrize(("systems", "shown", "left"), [(2, 8, 0), (3, 6, 6), (30, 1, 210)])
+def test_a_terminal_shows_the_worst_slices_and_counts_the_others(
+    systems: int, shown: int, left: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tags = [f"slice {at}" for at in range(8)]  # the first is the worst
+    rows = [result(tag, *[at / 8] * systems, slice_tag=tag) for at, tag in reversed(list(enumerate(tags)))]
+    print_summary(summarize(rows), Spending(), {})
+    printed = capsys.readouterr().out
+    assert [printed.count(tag) for tag in tags] == [systems] * shown + [0] * (8 - shown)
+    assert (f"{left} more rows by slice: see the report" in printed) == bool(left)
+
+
 @pytest.mark.parametrize(
     ("rows", "tokens", "dollars"),
     [
@@ -92,7 +105,7 @@ def test_slices_come_worst_first_and_those_without_a_score_last(metric: str) -> 
 )
 def test_unknown_tokens_are_no_number(rows: list[Row], tokens: str, dollars: str) -> None:
     lines = shown_costs([result(str(at), 1.0, **more) for at, more in enumerate(rows)])
-    assert lines.get("tokens paid for", lines.get("tokens")) == tokens and lines["dollars"] == dollars
+    assert (lines["tokens"], lines["dollars"]) == (tokens, dollars)
 
 
 def test_what_replaced_rows_cost_stays_counted() -> None:
@@ -231,9 +244,11 @@ def test_a_file_without_rows_or_fields_is_refused(tmp_path: Path) -> None:
 
 def test_a_price_is_found_by_the_endpoints_name_or_by_the_whole_spec(tmp_path: Path) -> None:
     path = tmp_path / "prices.json"
-    path.write_text(json.dumps({"big": {"prompt": 2, "completion": 8.5}, "folder/7b": {"prompt": 0, "completion": 0}}))
+    dear, free = {"prompt": 2, "completion": 8.5}, {"prompt": 0, "completion": 0}
+    path.write_text(json.dumps({"big": dear, "folder/7b": free, "openai:big@http://other/v1": free}))
     prices = read_prices(path)
     assert price_of("openai:big@http://host/v1", prices) == Price(2.0, 8.5)
+    assert price_of("openai:big@http://other/v1", prices) == Price(0.0, 0.0)
     assert price_of("folder/7b", prices) == Price(0.0, 0.0)
     assert [price_of(spec, prices) for spec in ("openai:small@http://host/v1", "elsewhere", None)] == [None] * 3
 

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from rag_zeval.audit.judge_card import _groups_by_feature
 from rag_zeval.csv_files import sheet_rows, sheet_text
-from rag_zeval.files import json_line, read_jsonl
+from rag_zeval.files import json_line
+from rag_zeval.statistics.judge_bias import JudgedAnswer
 
 LONG = 30  # words
 COST = {"cached": 0, "prompt_tokens": 9, "completion_tokens": 9, "paid_tokens": [1_000, 200], "seconds": 2.5}
@@ -74,19 +76,15 @@ def test_it_says_where_the_judge_errs_how_steady_it_is_and_what_it_costs(card: A
     assert r"| slice: \#&#8203;1 |" in text
 
 
-def test_most_answers_may_be_the_longest(card: Any, run: Any, tmp_path: Path) -> None:
-    card(12, 1)
-    rows = read_jsonl(tmp_path / "r.jsonl")
-    rows = [{**row, "answers": ["word " * (3 + min(int(row["case"]), 5))]} for row in rows]
-    (tmp_path / "r.jsonl").write_bytes(b"".join(map(json_line, rows)))
-    (tmp_path / "sheet.csv").unlink()
-    (tmp_path / "sheet.csv.json").unlink()
-    assert run("sample", "r.jsonl", "--n", 24).returncode == 0
-    labelled = [{**row, "label": "yes"} for _, row in sheet_rows(tmp_path / "sheet.csv")]
-    (tmp_path / "sheet.csv").write_text(sheet_text(list(labelled[0]), [list(row.values()) for row in labelled]))
-    assert run("judge-card", "sheet.csv", "r.jsonl").returncode == 0
-    text = (tmp_path / "judge-card.md").read_text()
-    assert cells(text, "answers of at most 7 words")[-1] == "10" and cells(text, "longer answers")[-1] == "14"
+def test_groups_by_length_and_place_are_in_order_and_most_answers_may_be_the_longest() -> None:
+    judged = [JudgedAnswer("q", place, "word " * min(place, 7), "", 1.0) for place in range(12, 0, -1)]
+    items: Any = [one.position for one in judged]
+    groups = _groups_by_feature(items, judged)
+    assert list(groups.items()) == [
+        ("answers of at most 6 words", [6, 5, 4, 3, 2, 1]),
+        ("longer answers", [12, 11, 10, 9, 8, 7]),
+        *((f"shown as number {place}", [place]) for place in range(1, 13)),
+    ]
 
 
 def test_what_is_not_known_is_said_and_is_no_zero(card: Any, run: Any, fill: Any, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import csv
 import json
 import os
-import re
 import signal
 import subprocess
 from collections.abc import Callable
@@ -379,25 +378,6 @@ def test_when_nothing_could_be_scored_the_run_fails(evaluate: Run, endpoint: Any
     endpoint.replies = "\ud800 no"
     done = evaluate()
     assert done.returncode == 1 and "no answer could be scored" in done.stderr and "0 of 1" in done.stdout
-
-
-@pytest.mark.parametrize("columns", ["40", "60", "80"])
-def test_no_name_is_cut_in_a_narrow_terminal(run: Run, tmp_path: Path, columns: str) -> None:
-    systems = [f"the system with the long name that ends in {at}" for at in (1, 2)]
-    tag = "Fragen zur Rückerstattung im Ausland (neu)"
-    rows = [
-        row(at, slice_tag=f"{tag} {at % 2}", reference=None, contexts=["It is so."], truth="yes") for at in range(4)
-    ]
-    for at, name in enumerate(systems):
-        write_rows(tmp_path / f"{name}.jsonl", [{**one, "answers": None, "answer": "yes"[at:]} for one in rows])
-    files = [f"{name}.jsonl" for name in systems]
-    done = run("evaluate", *files, "--scorers", "word_rule,bleu", "--out", "o.jsonl", COLUMNS=columns)
-    assert done.returncode == 0, done.stderr
-    assert max(len(line) for line in done.stdout.splitlines() if "│" in line) <= int(columns)
-    pieces = [re.split("[│┃]", line)[1:-1] for line in done.stdout.splitlines()]
-    columns_read = ["".join(piece[at].strip() for piece in pieces if len(piece) > at) for at in range(3)]
-    for name in (*systems, f"{tag} 0", f"{tag} 1", "word_rule@contexts"):
-        assert any(name.replace(" ", "") in of.replace(" ", "") for of in columns_read), name
 
 
 def test_bad_usage_and_version_have_their_statuses(run: Run) -> None:

@@ -107,38 +107,6 @@ def test_not_more_questions_are_printed_than_wanted_and_the_rest_is_counted(
     assert (tmp_path / "page.html").read_text().count("</summary>") == 20
 
 
-def cells(shown: str) -> str:
-    """What stands in the columns of the tables, each read from its top to its bottom, without white space."""
-    columns: dict[int, str] = {}
-    for line in shown.splitlines():
-        pieces = re.split("[│┃]", line)
-        if len(pieces) == 1 and not re.match("[├└┡┏┌┼]", line):  # no table, or the frame of one
-            columns[-1] = columns.get(-1, "") + line
-        for at, piece in enumerate(pieces[1:-1]):
-            columns[at] = columns.get(at, "") + piece
-    return re.sub(r"\s", "", " ".join(columns.values()))
-
-
-@pytest.mark.parametrize("columns", ["40", "60", "80"])
-def test_no_name_is_cut_in_a_narrow_terminal(run: Any, write_results: Any, columns: str) -> None:
-    names = [f"a_measure_with_a_name_of_many_words_{at}@{of}" for at in (1, 2) for of in ("contexts", "truth")]
-    slices = ["Fragen zur Rückerstattung im Ausland (neu)", "Fragen zur Rückerstattung im Ausland (alt)"]
-    for file, worse in (("a", 0.0), ("b", 0.25), ("c", 0.5)):
-        scores = {f"{slices[at % 2]}:{at}": 1 - worse * (at % 3 > 0) for at in range(12)}
-        write_results(f"{file * 30}-the-long-name-of-a-system.jsonl", dict.fromkeys(names, scores))
-    files = [f"{file * 30}-the-long-name-of-a-system.jsonl" for file in "abc"]
-    by_twos = run("compare", *files, COLUMNS=columns)
-    assert by_twos.returncode == 0
-    assert max(len(line) for line in by_twos.stdout.splitlines() if "│" in line) <= int(columns)
-    for file in files:
-        assert cells(by_twos.stdout).count(file) >= 3 * len(names)  # as a system, and in two pairs or more
-    shown = cells(run("compare", *files[:2], COLUMNS=columns).stdout)
-    for name in names:
-        assert name in shown
-    for name in slices:
-        assert shown.count(name.replace(" ", "")) >= len(names)
-
-
 def test_three_files_are_compared_by_twos(run: Any, write_results: Any, tmp_path: Path) -> None:
     for name, worse in (("a", 0.0), ("b", 0.5), ("c", 0.5)):
         write_results(f"{name}.jsonl", {str(at): 1 - worse * (at % 3 > 0) for at in range(30)} | {f"no {name}": None})

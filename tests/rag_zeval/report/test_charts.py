@@ -68,6 +68,16 @@ def test_answers_are_counted_in_whole_numbers_from_zero(make_row: Any, scores: l
         assert len(ax.get_title().splitlines()) == 3  # metric, system, and how many are scored
 
 
+def test_histograms_of_many_systems_fit_on_a_page(make_row: Any) -> None:
+    Figure = pytest.importorskip("matplotlib.figure").Figure
+    names = [(f"metric {metric}", f"system {system}") for metric in range(2) for system in range(10)]
+    figure = Figure(layout="constrained")
+    rows = [make_row("1", metric=metric, systems=[system]) for metric, system in names]
+    _histograms(figure, ScoreTable(rows))
+    assert [tuple(ax.get_title().splitlines()[:2]) for ax in figure.axes] == names
+    assert figure.get_size_inches()[0] < 20
+
+
 def test_names_that_no_font_has_are_drawn_without_a_warning(make_row: Any, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     rows = [make_row(tag, [None], slice_tag=tag, systems=["系统\U0001f600"], scores=[1.0]) for tag in ("中文", "ข")]

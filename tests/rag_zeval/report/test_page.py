@@ -452,6 +452,28 @@ def test_figures_are_those_of_the_summary(browser: Any, write_page: Any, make_ro
         assert sum(map(int, re.findall(r"\d+", label))) == column.scored
 
 
+def test_many_systems_stand_below_each_other_and_their_slices_side_by_side(
+    browser: Any, write_page: Any, make_row: MakeRow, make_claim: Any
+) -> None:
+    claims = {at: [[make_claim("c", share < at) for share in range(5)]] for at in range(6)}
+    rows = [
+        make_row(str(case), claims[(at + case) % 6], metric=metric, systems=[f"system {at}"], slice_tag=f"s{case % 2}")
+        for metric in ("rag_zeval", "rag_zeval@truth") for at in range(7) for case in range(6)
+    ]  # fmt: skip
+    browser.open(write_page(rows))
+    summary = summarize(rows)
+    scores, *slices = browser.run("[...document.querySelectorAll('table')].map((one) => one.innerText)")
+    assert re.findall(r"system \d", scores) == [f"system {at}" for at in range(7)]
+    for shown, columns in ((scores, summary.columns), ("\n".join(slices), summary.slices)):
+        expected = [f"{one.mean:.3f} [{one.ci[0]:.3f}, {one.ci[1]:.3f}]" for one in columns if one.ci is not None]
+        found = re.sub(r"\s+", " ", re.sub(r"\d of \d", "", shown))
+        assert len(expected) == len(columns) and sorted(re.findall(r"\d\.\d+ \[.*?\]", found)) == sorted(expected)
+    right = "[...document.querySelectorAll('#slices ~ .wide td')].map((one) => one.getBoundingClientRect().right)"
+    assert max(browser.run(right)) < 1400, "a system is out of sight"
+    levels = browser.run("[...document.querySelectorAll('.small')].map((one) => one.classList[1])")
+    assert sorted(levels) == sorted(f"level-{min(4, int(5 * (one.mean or 0)))}" for one in summary.slices)
+
+
 def luminance(colour: str) -> float:
     """Relative luminance of `rgb(r, g, b)` (WCAG 2.2)."""
     parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
