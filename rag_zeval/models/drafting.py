@@ -21,7 +21,8 @@ SOURCES = [("family", n) for n in ORDERS] + [("common", n) for n in ORDERS]
 RATE = 0.15  # weight of the latest outcome in the trust that a source gets
 HOPELESS = 0.05  # a draft ends where the probability that it is right falls below this
 # What a forward pass costs beside its tokens, in tokens. On a CPU, passes of the nano and the small judge (fp32 and
-# bfloat16, 400 tokens before) took as long as 17 to 32 tokens more, and 0.6 to 2.5 more for each row.
+# bfloat16, 400 tokens before) took as long as 17 to 32 tokens more, and 0.6 to 2.5 more for each row. A GPU's cost was
+# not measured.
 PASS_COST = {"cpu": 32, "cuda": 512}
 ROW_COST = 1  # to read a row's keys and values
 
