@@ -1,7 +1,7 @@
 """Reads and writes relevance grades as TREC qrels files, and pairs the grades of people and a judge."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from rag_zeval.results import READ
 from rag_zeval.text import one_line, trec_id
 
 FIELDS = ("topic", "iteration", "document", "grade")
+BEIR = ("topic", "document", "grade")  # below a header
 HIGHEST = 10  # the highest valid grade: larger numbers are probably ranks or scores
 Qrels = dict[tuple[str, str], int]  # (topic, document): grade
 
@@ -21,21 +22,27 @@ Qrels = dict[tuple[str, str], int]  # (topic, document): grade
 def read_qrels(path: str | Path) -> Qrels:
     """Read a qrels file and return its grades in file order.
 
-    A line is `topic iteration document grade`, separated by white space. iteration: ignored. grade: a whole number from
-    0 to HIGHEST. Blank lines are skipped, and so are duplicates with the same grade. Raises InputError naming file,
-    line and field for an invalid line, and for a duplicate with another grade. Raises it also for a file that cannot be
-    read or has no grades.
+    A line is `topic iteration document grade`, separated by white space, or by tabs if a field holds spaces, which
+    become %20 as in `write_qrels`. iteration: ignored. grade: a whole number from 0 to HIGHEST. Below a header of three
+    names, as in BEIR, lines have no iteration. Blank lines are skipped, and so are duplicates with the same grade.
+    Raises InputError naming file, line and field for an invalid line, and for a duplicate with another grade. Raises it
+    also for a file that cannot be read or has no grades.
     """
     grades: Qrels = {}
     lines: dict[tuple[str, str], int] = {}
+    names: tuple[str, ...] = ()
     with readable(path), open(path, "rb") as file:
-        for number, line in enumerate(file, 1):
-            # split bytes, so that only ASCII white space separates fields: a document id may contain other spaces
-            words = [word.decode("utf-8", "backslashreplace") for word in line.removeprefix(b"\xef\xbb\xbf").split()]
-            if not words:
+        for number, bare in enumerate(file, 1):
+            line = bare.removeprefix(b"\xef\xbb\xbf").strip()
+            if not line:
                 continue
+            if not names:
+                first = _words(line, BEIR)
+                names = BEIR if len(first) == len(BEIR) and not first[-1].isdecimal() else FIELDS
+                if names == BEIR:
+                    continue
             with locate(f"{path}:{number}"):
-                pair, grade = _graded(words)
+                pair, grade = _graded(_words(line, names), names)
                 if grades.setdefault(pair, grade) != grade:
                     raise InputError(
                         f"field 'grade' is {grade} for topic {one_line(pair[0])} and document {one_line(pair[1])}, "
@@ -47,10 +54,19 @@ def read_qrels(path: str | Path) -> Qrels:
     return grades
 
 
-def _graded(words: list[str]) -> tuple[tuple[str, str], int]:
-    if len(words) != len(FIELDS):
-        raise InputError(f"expected {len(FIELDS)} fields ({' '.join(FIELDS)}), found {len(words)}")
-    topic, _, document, grade = words
+def _words(line: bytes, names: Sequence[str]) -> list[str]:
+    """Split bytes, so that only ASCII white space separates fields: a document id may contain other spaces."""
+    tabbed = [part.strip() for part in line.split(b"\t")]
+    parts = tabbed if len(tabbed) == len(names) and all(tabbed) else line.split()
+    return [part.decode("utf-8", "backslashreplace").replace(" ", "%20") for part in parts]
+
+
+def _graded(words: Sequence[str], names: Sequence[str]) -> tuple[tuple[str, str], int]:
+    if words[0].startswith("{") and words[-1].endswith("}"):
+        raise InputError(f"is JSON: write a line of {' '.join(FIELDS)} for each grade")
+    if len(words) != len(names):
+        raise InputError(f"expected {len(names)} fields ({' '.join(names)}), found {len(words)}")
+    topic, document, grade = words[0], words[-2], words[-1]
     if not re.fullmatch("[0-9]{1,2}", grade) or int(grade) > HIGHEST:
         raise InputError(f"field 'grade' must be a whole number from 0 to {HIGHEST}, found {one_line(grade)}")
     return (topic, document), int(grade)

@@ -19,7 +19,7 @@ from rag_zeval.audit.agreement import Measure, kappa, kendall, linear_kappa, qua
 from rag_zeval.audit.qrels import HIGHEST, Qrels, graded_pairs, read_qrels
 from rag_zeval.errors import InputError
 from rag_zeval.scripted_judge import ScriptedJudge
-from rag_zeval.text import text_id
+from rag_zeval.text import text_id, trec_id
 
 MEASURES: tuple[Measure, ...] = (kappa, linear_kappa, quadratic_kappa, kendall, spearman)
 GRADED = {"a": "14 Q0 doc#1_2 2\n", "b": "14 0 doc#1_3\t0\r\n", "c": "7 0 doc#1_2 3"}
@@ -88,9 +88,21 @@ def test_a_file_is_read_as_ir_measures_reads_it(tmp_path: Path) -> None:
     assert read_qrels(path) == {("14", "doc#1_2"): 2}
 
 
+def test_tabs_separate_fields_with_spaces_and_a_header_of_three_names_is_that_of_beir(tmp_path: Path) -> None:
+    path = tmp_path / "qrels"
+    path.write_text("1\twhen is it?\tmy notes.md#2\t2\n1 0 b 1\n")
+    assert read_qrels(path) == {("1", trec_id("my notes.md#2")): 2, ("1", "b"): 1}
+    for space in "\t ":
+        path.write_text("query-id corpus-id score\n1 a 2\n1 b 0\n".replace(" ", space))
+        assert read_qrels(path) == {("1", "a"): 2, ("1", "b"): 0}
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("qid doc grade\n1 0 a 2\n", r":2: expected 3 fields \(topic document grade\), found 4"),
+        ("1 a 2\n", r":1: expected 4 fields \(topic iteration document grade\), found 3"),
+        ('{"query_id": 1, "relevant": ["a"]}\n', r":1: is JSON: write a line of topic iteration document grade"),
         (f"{GRADED['a']}{GRADED['b']}14 0 doc#1_2 1\n", r":3: field 'grade' is 1 .* document doc#1_2, but 2 in line 1"),
         (f"{GRADED['a']}\n14 0 doc 2 1\n", r":3: expected 4 fields \(topic iteration document grade\), found 5"),
         ("14 0 doc -1\n", r":1: field 'grade' must be a whole number from 0 to 10, found -1"),
