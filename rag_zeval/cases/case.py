@@ -107,6 +107,27 @@ def set_version(rows: Iterable[Mapping[str, str]]) -> str:
     return content_hash(sorted(content_hash(sorted(row.items())) for row in rows))[:12]
 
 
+def never_match(lists: Iterable[tuple[Iterable[str], Iterable[str]]]) -> str | None:
+    """Return a note if no retrieved id is a gold chunk of any question: there are none, or their names differ in kind.
+
+    lists: for each question, the ids of the retrieved chunks and of the gold chunks.
+    """
+    retrieved: dict[str, None] = {}
+    gold: dict[str, None] = {}
+    for found, wanted in lists:
+        retrieved |= dict.fromkeys(found)
+        gold |= dict.fromkeys(wanted)
+    if not gold or retrieved.keys() & gold.keys():
+        return None
+    if not retrieved:
+        return "no question has a retrieved id. Check that the ids were taken from your system's responses"
+    shown, named = next(iter(retrieved)), next(iter(gold))
+    return (
+        f"no retrieved id, such as {shown!r}, is a gold chunk of any question, such as {named!r}. "
+        "Check that both name the same chunks"
+    )
+
+
 def edited(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """Return the fields whose hashes differ. A field that is missing before or now is not compared.
 
@@ -114,6 +135,16 @@ def edited(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     ['truth']
     """
     return [name for name in before if name in now and before[name] != now[name]]
+
+
+def named_sources(against: str | None) -> list[str]:
+    """Return the kinds of reference that `--against` names: none, one, or for "both" the contexts and the truth.
+
+    Raises InputError for another word.
+    """
+    if against not in (None, "both", *SOURCES):
+        raise InputError(f"--against {against}: must be one of {', '.join(SOURCES)}, both")
+    return [CONTEXTS, TRUTH] if against == "both" else [against] if against else []
 
 
 class CaseSet:
@@ -141,10 +172,9 @@ class CaseSet:
 
         Raises InputError for another `against`, and if no case has the kind that it names.
         """
-        if against not in (None, "both", *SOURCES):
-            raise InputError(f"--against {against}: must be one of {', '.join(SOURCES)}, both")
+        named = named_sources(against)
         there = [source for source in (REFERENCE, CONTEXTS, TRUTH) if any(case.source(source) for case in self.cases)]
-        wanted = [CONTEXTS, TRUTH] if against == "both" else [against] if against else there[:1]
+        wanted = named or there[:1]
         if judged and not wanted:
             raise InputError("no case has a reference, retrieved contexts or ground truth to judge by")
         for source in wanted:

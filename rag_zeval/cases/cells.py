@@ -56,6 +56,8 @@ SKIPPED = (tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT, tokenize.INDENT, tok
 VALUES = (tokenize.STRING, tokenize.NUMBER)
 SINGLE = (str, Mapping, int, float, Decimal, date, time, timedelta)  # what is no list
 SEVERAL = re.compile(r"[|;,]|^\[\S+\s+\S+")  # signs that one text holds several ids
+# No spaces, and a character that is rare in words; or the name of a file.
+NO_CONTENT = re.compile(r"[!-~]*[\d_/#][!-~]*|.+\.(?:csv|docx?|html?|json|md|pdf|pptx?|txt|xlsx?)", re.IGNORECASE)
 LARGEST = 10**MOST_DIGITS  # whole numbers are smaller; Python does not print much larger ones
 MOST_FIELDS = 200  # characters of an object's fields in an error
 MOST_SHOWN = 40  # characters of a value in an error
@@ -134,8 +136,8 @@ def _plain(value: Any) -> str | None:
         return value
     if isinstance(value, (Mapping, Sequence, Set)):
         raise InputError(
-            f"must be a text, found {_kind(value)}; if the text is inside, name its place, as in "
-            "--map answer=output.text or --map answer=outputs.0"
+            f"must be a text, found {_kind(value)}; if the text is inside, name its place with --map, such as "
+            "output.text or outputs.0"
         )
     return str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
@@ -199,6 +201,14 @@ def as_ids(value: Any) -> tuple[str, ...]:
         raise InputError(f'may hold several ids in one text: write a list, such as ["d1", "d2"]; found {value!r}')
     ids = [as_id(item) for item in _items(value)]
     return tuple(id_ for id_ in ids if id_ is not None)
+
+
+def look_like_ids(value: Any, or_number: bool = False) -> bool:
+    """Whether a value is a text such as `doc_3`, or a list of such texts. or_number: texts of digits count, too."""
+    items = unfolded(value)
+    texts = items if isinstance(items, list) else [items]
+    ids = [text for text in texts if isinstance(text, str) and NO_CONTENT.fullmatch(text.strip())]
+    return 0 < len(ids) == len(texts) and (or_number or not any(map(str.isdecimal, ids)))
 
 
 def unfolded(value: Any) -> Any:

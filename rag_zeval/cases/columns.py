@@ -4,12 +4,14 @@ It goes by what the user says, by the layout of a known tool, or by the column's
 a single row.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rag_zeval.cases.cells import is_nothing, is_numbers
-from rag_zeval.cases.names import FIELDS, LAYOUTS, NAMES, Layout, fields_of, snake_name
+from rag_zeval.cases.cells import is_numbers, look_like_ids
+from rag_zeval.cases.id_columns import all_values, id_columns, looks_like
+from rag_zeval.cases.names import FIELDS, IDS, LAYOUTS, NAMES, Layout, fields_of, plain_name, snake_name
 from rag_zeval.cases.nested import REPLY_ROWS, in_messages, in_records, in_replies, one_of
 from rag_zeval.cases.paths import ABSENT, at_path, option, pattern_of, roots_of, stem_of
 from rag_zeval.cases.suggestions import NEEDED, OBJECTS, TOLD, fields_inside, missing_columns, seems
@@ -41,13 +43,22 @@ class Columns:
         value = at_path(row, self.of[field]) if field in self.of else None
         return None if value is ABSENT else value
 
+    def lines(self, count: Callable[[str], int], rows: int) -> Iterator[str]:
+        """Yield a line for each field: which column holds it, and in how many of the rows `count` finds a value."""
+        of = {"contexts" if name == "passage" else name: column for name, column in self.of.items()}
+        for name in FIELDS:
+            if name in of and name != "run":
+                kind = "columns" if "*" in of[name] else "column"
+                yield f"  {FIELDS[name]}: {kind} '{of[name]}', in {count(name)} of {rows}"
 
-def check_names(names: Mapping[str, str]) -> None:
-    """Raise InputError if the user names a field that does not exist."""
+
+def check_names(names: Mapping[str, str], fields: Collection[str] = FIELDS) -> None:
+    """Raise InputError if the user names a field that does not exist, or that is not among those of the command."""
     for name in names:
-        if name not in FIELDS:
-            hint = nearest(name, FIELDS) or f"; choose from: {', '.join(FIELDS)}"
-            raise InputError(f"--map {name}={names[name]}: unknown field '{name}'{hint}")
+        if name not in fields:
+            fault = f"this command does not read the field '{name}'" if name in FIELDS else f"unknown field '{name}'"
+            hint = (nearest(name, fields) if name not in FIELDS else "") or f"; choose from: {', '.join(fields)}"
+            raise InputError(f"--map {name}={names[name]}: {fault}{hint}")
 
 
 def choose(
@@ -55,7 +66,8 @@ def choose(
     wrappers: Collection[str],
     names: Mapping[str, str],
     sample: Sequence[Row],
-    judged: bool = True,
+    needs: Mapping[str, Collection[str]] = NEEDED,
+    fields: Collection[str] = FIELDS,
 ) -> Columns:
     """Return the columns to read, with the field that each holds.
 
@@ -63,7 +75,8 @@ def choose(
     wrappers: the columns that hold only objects, and so no text.
     names: the user's choice of columns, from our field to a column or path that exists.
     sample: some rows, from which a column for a missing field is suggested.
-    judged: whether the file must have a reference, retrieved contexts or ground truth.
+    needs: for each field to ask for if it is missing, the fields of which one must be there.
+    fields: those to look for. Without `answer`, the file is a set of questions. A column `reference` is then the truth.
 
     Raises InputError if two columns may hold the same field, and if required fields are missing. The message says
     which option to add.
@@ -75,50 +88,82 @@ def choose(
     for field, name in layout.columns.items() if layout else ():
         column = written.get(name)
         no_text = column in wrappers and field not in OBJECTS
-        if field not in taken and column is not None and column not in roots and not no_text:
+        if field in fields and field not in taken and column is not None and column not in roots and not no_text:
             taken[field] = column
     other_meaning = layout.other_meaning.items() if layout else ()
     meant_otherwise = {written.get(column, column): meaning for column, meaning in other_meaning}
-    for field in (*NAMES, "answers"):
+    of_questions = "answer" not in fields
+    for field in (field for field in (*NAMES, "answers") if field in fields or field == "reference"):
         if field not in taken and not (field == "contexts" and "passage" in taken):
             used = {*taken.values(), *roots, *meant_otherwise, *(wrappers if field not in OBJECTS else ())}
             free = {name: count for name, count in there.items() if name not in used}
             if field == "contexts":
-                free = {name: count for name, count in free.items() if not _holds_numbers(name, sample)}
+                free = {name: count for name, count in free.items() if not all_values(is_numbers, name, sample)}
+                if of_questions:
+                    free = {name: count for name, count in free.items() if not all_values(look_like_ids, name, sample)}
                 free |= _patterns(free)
             found = [name for name in free if field in fields_of(stem_of(name))]
+            if field == "truth":
+                found = [name for name in found if not looks_like("gold_chunk_ids", name, sample)]
+            if field in IDS:
+                found = id_columns(field, free, taken, sample, is_needed=field in needs)
             if one := one_of(found, field, free):
                 taken[field] = one
     _look_into_objects(taken, names, there, wrappers, sample)
-    _check_reference(taken, names, there)
+    if of_questions:
+        reference = taken.get("reference")
+        taken = {field: path for field, path in taken.items() if field in fields}
+        if reference and "truth" not in names and not there.get(taken.get("truth", ""), "truth" in taken):
+            taken["truth"] = reference
+    else:
+        _check_reference(taken, names, there)
     for one, other in (("answers", "answer"), ("answer", "answers")):
         if one in taken and other in taken and one not in names and not there.get(taken[one]):
             del taken[one]  # a column without any value
     _check_answers(taken, names)
     inside = fields_inside(there, sample)
-    for field in taken.keys() & inside.keys() & NEEDED.keys() - names.keys():
+    for field in taken.keys() & inside.keys() & {*NEEDED, *needs} - names.keys():
         if not there.get(taken[field], 1):  # a column without any value
             del taken[field]
-    wanted = [field for field in NEEDED if judged or field != "contexts"]
-    if lacking := [field for field in wanted if not NEEDED[field] & taken.keys()]:
+    wished = fields if "question" in needs else needs.keys()  # what to tell of
+    if lacking := [field for field, any_of in needs.items() if taken.keys().isdisjoint(any_of)]:
         known = [{name: value for name, value in row.items() if name not in meant_otherwise} for row in sample]
-        raise InputError(missing_columns(lacking, taken, there, known))
+        others = [field for field in ("contexts", "truth") if field in wished]
+        raise InputError(_trec_file(there) or missing_columns(lacking, taken, there, known, others))
     if "answers" in taken and "answer" in taken:  # the user chose one of them
         del taken["answers" if "answer" in names else "answer"]
     used = {*roots, *(root for path in taken.values() for root in roots_of(path, there))}
     unused = [name for name in there if name not in used and name.partition(".")[0] not in roots]
     overlooked: dict[str, str] = {}
-    for name in (name for name in unused if there[name] and not _holds_numbers(name, sample)):
-        told = [field for field in TOLD if field in OBJECTS or name not in wrappers]
-        if meaning := seems(name, meant_otherwise, taken, told, sample):
+    for name in (name for name in unused if there[name] and not all_values(is_numbers, name, sample)):
+        told = [field for field in TOLD if field in wished and (field in OBJECTS or name not in wrappers)]
+        is_gold = "gold_chunk_ids" in fields_of(name) or looks_like("gold_chunk_ids", name, sample)
+        if is_gold and "gold_chunk_ids" in fields and not (name in wrappers or "gold_chunk_ids" in taken):
+            overlooked[name] = f"if it holds the {FIELDS['gold_chunk_ids']}, add {option('gold_chunk_ids', name)}"
+        elif name in meant_otherwise and "contexts" not in fields:  # it may only seem to hold these
+            continue
+        elif meaning := seems(name, meant_otherwise, taken, told, sample):
             overlooked[name] = meaning
     for field in ("contexts", "truth"):
-        if field in inside and not taken.keys() & ({field, "passage"} if field == "contexts" else {field}):
+        is_there = taken.keys() & ({field, "passage"} if field == "contexts" else {field})
+        if field in inside and field in wished and not is_there:
             path = inside[field]
             overlooked.setdefault(path, f"if it holds the {FIELDS[field]}, add {option(field, path)}")
     name = f"columns of {layout.name}" if layout else "columns known by their names"
     separator = layout.separator if layout and "contexts" not in names else None
     return Columns(name, taken, tuple(unused), overlooked, separator)
+
+
+def _trec_file(there: Collection[str]) -> str | None:
+    """Return what to do with a file of TREC, whose first line was read as the names of columns. None for others."""
+    names = [re.sub(r" ?\(column [0-9]+\)\Z", "", name) for name in there]
+    cells = names if len(names) > 1 else " ".join(names).split()
+    if len(cells) == 6 and cells[3].isdecimal() and re.fullmatch(r"-?[0-9.]+(e-?[0-9]+)?", cells[4]):
+        return "looks like a run of TREC, not like a table: measure it by ir_measures QRELS RUN nDCG@10"
+    has_header = len(cells) == 3 and fields_of(cells[0]) == ["id"] and plain_name(cells[2]) in ("grade", "score")
+    if has_header or (len(cells) == 4 and cells[3].isdecimal()):
+        return "looks like qrels of TREC, not like a table: use it by rag-zeval retrieval ANSWERS --qrels QRELS"
+    return None
 
 
 def _look_into_objects(
@@ -139,12 +184,6 @@ def _look_into_objects(
     filled = reply | filled
     filled |= in_records(filled, sample)
     taken |= filled | in_messages(filled, wrappers, sample)
-
-
-def _holds_numbers(name: str, sample: Sequence[Row]) -> bool:
-    """Whether all values of a column are lists of numbers: Ollama's `context` holds tokens."""
-    values = [row[name] for row in sample if not is_nothing(row.get(name))]
-    return bool(values) and all(map(is_numbers, values))
 
 
 def _patterns(there: Mapping[str, int]) -> dict[str, int]:

@@ -29,6 +29,9 @@ FIELDS: Mapping[str, str] = {
     "run": "run of a query",
 }
 
+# With these words the names of gold chunks begin, and with those they go on: relevant_chunk_ids, expected_documents.
+GOLD = ("gold", "relevant", "expected", "reference", "required", "ground_truth", "gt")
+UNITS = ("chunk", "context", "doc", "document", "file", "passage", "retrieval", "source", "uid", "url")
 # Column names that are recognised for each field. A file with two such columns for one field is rejected, unless one
 # has our own name. Sources: field names of ragas 0.1 to 0.4, DeepEval, RAGChecker, open-rag-eval, TruLens, ARES,
 # Phoenix, MLflow, Databricks, LangSmith, LangChain (create_retrieval_chain, RetrievalQA), LlamaIndex, DPR, FiD,
@@ -65,11 +68,18 @@ NAMES: Mapping[str, tuple[str, ...]] = {
         "context_id", "retrieved_context_id", "retrieved_id", "retrieved_doc_id", "retrieved_chunk_id", "chunk_id",
         "doc_id", "document_id", "passage_id",
     ),
-    "gold_chunk_ids": ("gold_chunk_id", "reference_context_id", "gold_id", "gold_doc_id", "relevant_doc_id"),
+    "gold_chunk_ids": ("gold_id", "relevant_id", "expected_id", *(f"{a}_{b}_id" for a in GOLD for b in UNITS)),
     "latency_s": ("latency_s", "latency_seconds", "latency_sec"),
     "cost_usd": ("cost_usd", "cost_dollar", "total_cost_usd"),
     "run": ("query_run", "repetition_number"),
 }  # fmt: skip
+
+# Names of columns that hold ids if their items look like ids, and texts otherwise.
+IDS: Mapping[str, tuple[str, ...]] = {
+    "context_ids": ("retrieved", *(f"retrieved_{unit}" for unit in UNITS)),
+    "gold_chunk_ids": ("expected", "gold", "ideal", "relevant", "target", *(f"{a}_{b}" for a in GOLD for b in UNITS)),
+}
+ONE_ID = ("chunk_id", "doc_id", "document_id", "passage_id")  # of what was retrieved, or of the gold chunk
 
 # Names of the text and of the id in an object that is a chunk. LangChain: page_content; LlamaIndex, RAGChecker, DPR:
 # text; MLflow, OpenAI, Haystack: content; FlashRAG: contents; MS MARCO: passage_text; MuSiQue: paragraph_text;
@@ -171,6 +181,23 @@ LAYOUTS = (
          "context_ids": "retrieved_context_ids", "gold_chunk_ids": "reference_context_ids"},
         {"user_input": "q?", "response": "a", "retrieved_contexts": ["c"], "reference": "t",
          "reference_contexts": ["g"]},
+    ),
+    Layout(
+        "ragas",  # its test sets from 0.2 on, and the answers that people add to them
+        ("user_input", "reference"),
+        {"question": "user_input", "truth": "reference", "contexts": "retrieved_contexts",
+         "context_ids": "retrieved_context_ids", "gold_chunk_ids": "reference_context_ids"},
+        {"user_input": "q?", "reference_contexts": ["g"], "reference": "t", "synthesizer_name": "s", "answer": "a",
+         "retrieved_contexts": ["c"]},
+    ),
+    Layout(
+        "ragas",  # its test sets in 0.1
+        ("question", "contexts", "ground_truth", "evolution_type"),
+        {"question": "question", "truth": "ground_truth", "contexts": "retrieved_contexts"},
+        {"question": "q?", "contexts": ["g"], "ground_truth": "t", "evolution_type": "simple", "metadata": [{}],
+         "episode_done": True, "answer": "a", "retrieved_contexts": ["c"]},
+        {"contexts": "what ragas wrote the question from; if you replaced it by what was retrieved, add "
+         "--map contexts=contexts"},
     ),
     Layout(
         "RAGChecker",  # ragchecker 0.1.9: RAGResult

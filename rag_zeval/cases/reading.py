@@ -3,16 +3,17 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from rag_zeval.cases.case import Case
+from rag_zeval.cases.case import CONTEXTS, Case, named_sources, never_match
 from rag_zeval.cases.cells import (
+    NO_CONTENT,
     as_chunks,
     as_id,
     as_ids,
@@ -28,10 +29,11 @@ from rag_zeval.cases.cells import (
 )
 from rag_zeval.cases.columns import LOOKED_AT, Columns, check_names, choose
 from rag_zeval.cases.excel import Formatted
-from rag_zeval.cases.names import FIELDS, PLACEHOLDERS, SPREADSHEET_ERRORS, TOTALS, fields_of
+from rag_zeval.cases.names import FIELDS, PLACEHOLDERS, SPREADSHEET_ERRORS, TOTALS
 from rag_zeval.cases.objects import read_objects
-from rag_zeval.cases.paths import ABSENT, at_path, option, quoted_list
+from rag_zeval.cases.paths import ABSENT, at_path, option
 from rag_zeval.cases.row_files import LaterHeader, PlacedRow, read_table
+from rag_zeval.cases.suggestions import NEEDED
 from rag_zeval.errors import InputError
 from rag_zeval.files import MOST, Row, locate
 from rag_zeval.judge.needs import BETWEEN
@@ -39,9 +41,6 @@ from rag_zeval.judge.schema import LETTERS
 from rag_zeval.replies.thoughts import final_texts
 from rag_zeval.text import counted, one_line, text_id
 
-T = TypeVar("T")
-# No spaces, and a character that is rare in words; or the name of a file.
-NO_CONTENT = re.compile(r"[!-~]*[\d_/#][!-~]*|.+\.(?:csv|docx?|html?|json|md|pdf|pptx?|txt|xlsx?)", re.IGNORECASE)
 DECIMAL_COMMA = re.compile(r"\s*\d+,(?:\d{1,2}|\d{4,})\s*|\s*0,\d+\s*")  # 1,234 may be a thousand
 # What people put between the contexts of one text: a bar or a tag, a line of dashes, or numbers before them.
 SEVERAL_CONTEXTS = re.compile(
@@ -79,11 +78,7 @@ class CaseFile:
         """Yield the report on the file: which column holds each field, in how many cases, and what is not used."""
         count = len(self.cases)
         yield f"{self.name}: {count} {'case' if count == 1 else 'cases'} ({self.columns.layout})"
-        of = {"contexts" if name == "passage" else name: column for name, column in self.columns.of.items()}
-        for name in FIELDS:
-            if name in of and name != "run":
-                kind = "columns" if "*" in of[name] else "column"
-                yield f"  {FIELDS[name]}: {kind} '{of[name]}', in {self._count(name)} of {count}"
+        yield from self.columns.lines(self._count, count)
         if self.unnamed:
             yield f"  id: missing in {self.unnamed} of {count}, which are paired with other files by their question"
         if self.system is not None:
@@ -99,6 +94,9 @@ class CaseFile:
         for name, texts in {"retrieved contexts": contexts, "references": words}.items():
             if texts and all(map(NO_CONTENT.fullmatch, texts)):
                 yield f"  warning: the {name} look like ids, links or names of files, not texts: '{texts[0]}'"
+        ids = [(case.context_ids, case.gold_chunk_ids) for case in self.cases]
+        if any(retrieved for retrieved, _ in ids) and (why := never_match(ids)):
+            yield f"  warning: {why}"
         yield from self._doubts()
         for name, meaning in self.columns.overlooked.items():
             yield f"  warning: column '{name}' is not used; {meaning}"
@@ -196,6 +194,7 @@ def read_cases(
     skip_bad_rows: bool = False,
     system: str | None = None,
     judged: bool = True,
+    against: str | None = None,
 ) -> CaseFile:
     """Read the cases of a file, a frame, a data set, a table, or a list of dicts or objects, in their order.
 
@@ -214,6 +213,7 @@ def read_cases(
         system: The system of answers that name none. Default: the file's name without its suffix, or "answer" for a
             Python object.
         judged: Whether the source must have a reference, retrieved contexts or ground truth.
+        against: As in `evaluate`. The source must then have these texts.
 
     Raises:
         InputError: If a column is missing or ambiguous, or if rows cannot be read. It names file, line and column of
@@ -229,7 +229,9 @@ def read_cases(
         name, default = type(source).__name__, "answer"
         with locate(name):
             rows = list(read_objects(source)).__iter__
-    return _Reader(name, rows, places, system or default, judged).read(skip_bad_rows)
+    needs = {field: NEEDED[field] for field in NEEDED if field != "contexts" or (judged and against is None)}
+    needs |= {source: {source, "passage"} if source == CONTEXTS else {source} for source in named_sources(against)}
+    return _Reader(name, rows, places, system or default, needs, FIELDS).read(skip_bad_rows)
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
@@ -240,26 +242,21 @@ def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
         yield place, row
 
 
-def known(row: Row, fields: Iterable[str]) -> Row:
-    """Return the row with each of these fields under our name, if it has it under another one that is known.
+def read_fields(
+    name: str,
+    rows: Callable[[], Iterator[PlacedRow]],
+    names: Mapping[str, str],
+    needs: Mapping[str, Collection[str]],
+    fields: Collection[str],
+) -> tuple[Columns, Iterator[PlacedRow]]:
+    """Return which columns of a file hold these fields, and its rows, each with its place or why it cannot be read.
 
-    Raises InputError if several names could hold a field.
+    rows: returns the rows of the file anew. names: as in `read_cases`. needs: as in `choose`. Raises InputError as both
+    do.
     """
-    ours = dict(row)
-    for our in (one for one in fields if one not in row):
-        named = [name for name in row if our in fields_of(name)]
-        filled = [name for name in named if not is_nothing(row[name])]
-        if len(filled) > 1:
-            raise InputError(f"fields {quoted_list(filled)} could each hold the {FIELDS[our]}: name one '{our}'")
-        for name in filled or named[:1]:
-            ours[our] = row[name]
-    return ours
-
-
-def converted(row: Row, name: str, convert: Callable[[Any], T]) -> T:
-    """Return the converted value of a field, which may be missing. An InputError that is raised names the field."""
-    with locate(f"field '{name}'"):
-        return convert(row.get(name))
+    reader = _Reader(name, rows, names, "", needs, fields)
+    columns, _ = reader.columns()
+    return columns, reader.rows_of_cases(columns)
 
 
 def question_id(question: str) -> str:
@@ -275,7 +272,8 @@ class _Reader:
     rows: Callable[[], Iterator[PlacedRow]]
     names: Mapping[str, str]
     system: str
-    judged: bool
+    needs: Mapping[str, Collection[str]]
+    fields: Collection[str]
     bad: list[str] = field(default_factory=list)
     unnamed: int = 0
     first: dict[tuple[str, ...], tuple[str, Case]] = field(default_factory=dict)  # by id and systems
@@ -284,9 +282,9 @@ class _Reader:
     commas: set[str] = field(default_factory=set)  # columns with a number that has a decimal comma
 
     def read(self, skip_bad_rows: bool) -> CaseFile:
-        columns, number = self._columns()
+        columns, number = self.columns()
         cases = []
-        for place, row in self._grouped(columns) if "passage" in columns.of else self._filled():
+        for place, row in self.rows_of_cases(columns):
             try:
                 with locate(place):
                     if isinstance(row, InputError):
@@ -302,7 +300,11 @@ class _Reader:
         encoded = tuple(name for name in columns.of.values() if name in self.encoded)
         return CaseFile(self.name, cases, columns, self.unnamed, tuple(self.bad), by_name, repeated, encoded)
 
-    def _columns(self) -> tuple[Columns, int]:
+    def rows_of_cases(self, columns: Columns) -> Iterator[PlacedRow]:
+        """Return the rows, of which one stands for all passages of an answer."""
+        return self._grouped(columns) if "passage" in columns.of else self._filled()
+
+    def columns(self) -> tuple[Columns, int]:
         """Return the chosen columns and the number of rows. Columns that are null in every row count, too."""
         there: Counter[str] = Counter()
         texts: Counter[str] = Counter()
@@ -348,7 +350,7 @@ class _Reader:
                             f"--map {ours}={path}: no row has '{path}'; columns: {', '.join(map(repr, there))}"
                         )
                 wrappers = {name for name in there if objects[name] and not texts[name]}
-                return choose(there, wrappers, self.names, sample, self.judged), number
+                return choose(there, wrappers, self.names, sample, self.needs, self.fields), number
         except InputError:
             if header is None:
                 raise

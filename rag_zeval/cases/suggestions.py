@@ -59,10 +59,11 @@ def seems(
         or fields_of(stem_of(pattern_of(name)))
         or (["truth" if is_gold else "answer"] if ends_so else _like(name))
     )
-    fields = [field for field in told if field in named]
-    if not fields:
+    if plain_name(name) == "answer" and "truth" not in taken:
+        named = ["truth"]
+    field = next((field for field in told if field in named), None)
+    if field is None:
         return None
-    field = "truth" if plain_name(name) == "answer" and "truth" not in taken else fields[0]
     return f"if it holds the {FIELDS[field]}, add {option(field, name)}"
 
 
@@ -81,28 +82,37 @@ def _like(name: str) -> list[str]:
 
 
 def missing_columns(
-    lacking: Sequence[str], taken: Mapping[str, str], there: Mapping[str, int], sample: Sequence[Row]
+    lacking: Sequence[str],
+    taken: Mapping[str, str],
+    there: Mapping[str, int],
+    sample: Sequence[Row],
+    others: Sequence[str] = ("contexts", "truth"),
 ) -> str:
-    """Return the error message: the missing fields, the columns of the file, and the options that may fix it."""
+    """Return the error message: the missing fields, the columns of the file, and the options that may fix it.
+
+    others: fields that are also suggested if they were not required, but only by their names.
+    """
     if not taken and (text := next(filter(_is_text, there), None)):
         return f"the first line must name the columns, such as question,answer,contexts; '{text}' is no name"
-    found = _suggested(lacking, taken, sample)
+    found = _suggested(lacking, taken, sample, others)
     told = ", the ".join(FIELDS[field] for field in lacking)
     options = " ".join(option(field, column) for field, column in found.items())
     guess = "" if "COLUMN" in found.values() else ", if that is what they hold"
     return f"no column found for the {told}; columns: {quoted_list(there) or 'none'}. Add {options}{guess}"
 
 
-def _suggested(lacking: Sequence[str], taken: Mapping[str, str], sample: Sequence[Row]) -> dict[str, str]:
+def _suggested(
+    lacking: Sequence[str], taken: Mapping[str, str], sample: Sequence[Row], others: Sequence[str]
+) -> dict[str, str]:
     """Return for each missing field a column or path that may hold it; "COLUMN" if nothing is found.
 
-    Contexts and ground truth are also suggested if they were not required, but only by their names.
+    others: fields that are also suggested if they were not required, but only by their names.
     """
     paths = {path: values for path, values in _paths(sample).items() if path not in taken.values()}
     paths = {path: values for path, values in paths.items() if not _is_beside_truth(path)}
     truths = [at_path(row, taken["truth"]) for row in sample] if "truth" in taken else None
     found: dict[str, str] = {}
-    for field in [*lacking, *(field for field in ("contexts", "truth") if field not in (*lacking, *taken))]:
+    for field in [*lacking, *(field for field in others if field not in (*lacking, *taken))]:
         free = [path for path in paths if path not in found.values() and _can_be(field, paths[path])]
         if field == "answer":
             free = [path for path in free if paths[path] != truths and not _is_true(path.rpartition(".")[2])]
@@ -121,9 +131,9 @@ def _suggested(lacking: Sequence[str], taken: Mapping[str, str], sample: Sequenc
             ends = tuple(f"_{name}" for name in NAMES[field])
             ranked += [path for path in unsaid if any(plain_name(one).endswith(ends) for one in (path, stem_of(path)))]
             in_turn = free if field == "contexts" else reversed(free)  # the last question and answer
-            ranked += [path for path in in_turn if said[path] in SPEAKERS[field]]
+            ranked += [path for path in in_turn if said[path] in SPEAKERS.get(field, ())]
             ranked += [path for path in free if path in chunks]
-            ranked += [path for path in unsaid if _may_be(field, path, paths.get(path, ()))]
+            ranked += [path for path in unsaid if field in SPEAKERS and _may_be(field, path, paths.get(path, ()))]
             ranked.append("COLUMN")
         else:
             ranked += [path for path in free if path in chunks and not _fields_of_path(path)]
@@ -149,7 +159,7 @@ def _can_be(field: str, values: Sequence[Any]) -> bool:
             return any(found) and not any(map(is_numbers, values)) and not are_parts
         return False
     texts = [value for value in values if field != "answer" or not _holds_texts(value)]  # which may be gold answers
-    return any(_is_filled(value, as_truth if field == "truth" else as_text) for value in texts)
+    return any(_is_filled(value, as_text if field in SPEAKERS else as_truth) for value in texts)
 
 
 def _holds_texts(value: Any) -> bool:

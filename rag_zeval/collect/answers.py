@@ -11,7 +11,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from rag_zeval.cases.cells import as_id, as_ids, as_text, as_truth
-from rag_zeval.cases.reading import converted, known, question_id, read_rows
+from rag_zeval.cases.question_files import QuestionFile, read_question_file
+from rag_zeval.cases.reading import question_id
 from rag_zeval.collect.request_body import RequestBody, compiled
 from rag_zeval.errors import InputError, needed
 from rag_zeval.files import (
@@ -34,7 +35,6 @@ from rag_zeval.models.responses.bounded_http import (
     open_http,
     read_json,
 )
-from rag_zeval.results import check_no_result
 from rag_zeval.rows import RowWriter
 from rag_zeval.secrets import hide_header, scrub, without_keys
 from rag_zeval.text import one_line
@@ -67,23 +67,35 @@ class Found:
             raise ValueError(f"{len(contexts)} contexts and {len(ids)} context ids")
 
 
-def read_questions(path: str | Path) -> list[Row]:
-    """Read the rows of a file of questions: "question", and "id" and fields of KEPT if they are there.
+def read_questions(path: str | Path, names: Mapping[str, str] | None = None) -> list[Row]:
+    """Read a file of questions, as `questions_of` returns them. names: the columns that you choose, as in `evaluate`.
 
-    The file may have any format that `evaluate` reads, and each field any name that it knows. A row without an id gets
-    one derived from its question, as in `evaluate`. Raises InputError naming file, line and field at the first row that
-    does not fit, and for a duplicate id or a file without rows.
+    The file may have any format that `evaluate` reads, and each field any name that it knows.
+    """
+    return questions_of(read_question_columns(Path(path), names))
+
+
+def read_question_columns(path: Path, names: Mapping[str, str] | None = None) -> QuestionFile:
+    """Read the rows of a file with a question in each. See `read_question_file`."""
+    return read_question_file(path, ("question", "id", *KEPT), {"question": {"question"}}, names)
+
+
+def questions_of(read: QuestionFile) -> list[Row]:
+    """Return the rows to ask: "question" and "id", and the fields of KEPT that the file has.
+
+    A row without an id gets one derived from its question, as in `evaluate`. Raises InputError naming file, line and
+    column at the first row that does not fit, and for a duplicate id.
     """
     questions: dict[str, Row] = {}
     repeated: Counter[str] = Counter()
-    for place, found in read_rows(Path(path)):
+    for place, row in read.rows.items():
         with locate(place):
-            check_no_result(found)
-            row = known(found, ("question", "id", *KEPT))
-            question = converted(row, "question", as_text)
+            if isinstance(row, InputError):
+                raise row
+            question = read.value(row, "question", as_text)
             if question is None:
-                raise InputError("field 'question' is missing or empty: fill it in, or remove the row")
-            id_ = converted(row, "id", as_id)
+                raise InputError(f"column '{read.columns.of['question']}' is empty: fill it in, or remove the row")
+            id_ = read.value(row, "id", as_id)
             if id_ is None:
                 repeated[id_ := question_id(question)] += 1
                 id_ += f"#{repeated[id_]}" if repeated[id_] > 1 else ""
@@ -91,15 +103,12 @@ def read_questions(path: str | Path) -> list[Row]:
                 raise InputError(f"duplicate id '{id_}'")
             kept: Row = {}
             if "slice_tag" in row:
-                kept["slice_tag"] = converted(row, "slice_tag", as_id)
-            for name in ("truth", "gold_answer"):
-                if name in row and kept.get("truth") is None:
-                    kept["truth"] = converted(row, name, as_truth)
+                kept["slice_tag"] = read.value(row, "slice_tag", as_id)
+            if "truth" in row:
+                kept["truth"] = read.value(row, "truth", as_truth)
             if row.get("gold_chunk_ids") is not None:
-                kept["gold_chunk_ids"] = list(converted(row, "gold_chunk_ids", as_ids))
+                kept["gold_chunk_ids"] = list(read.value(row, "gold_chunk_ids", as_ids))
         questions[id_] = {"id": id_, "question": question, **kept}
-    if not questions:
-        raise InputError(f"{path}: no rows")
     return list(questions.values())
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from rag_zeval.commands.arguments import check_files
+from rag_zeval.commands.arguments import Map, check_files, read_names
 from rag_zeval.errors import InputError
 
 
@@ -16,8 +16,8 @@ def collect(
     questions: Annotated[
         Path,
         typer.Argument(
-            help="A file with a question in each row, and optionally id, truth (or gold_answer), slice_tag and "
-            "gold_chunk_ids: JSONL, CSV, Excel, or another format that evaluate reads."
+            help="A file with a question in each row, and optionally id, truth, slice_tag and gold_chunk_ids: JSONL, "
+            "CSV, Excel, or another format that evaluate reads."
         ),
     ],
     url: Annotated[str, typer.Option(help="The URL of your system. Each question is one request to it.")],
@@ -53,6 +53,7 @@ def collect(
     get: Annotated[
         bool, typer.Option("--get", help="Send the fields as parameters of the URL, by GET. Default: as JSON, by POST.")
     ] = False,
+    map: Map = [],  # noqa: B006 (typer reads it)
     header: Annotated[
         list[str] | None,
         typer.Option(
@@ -71,7 +72,8 @@ def collect(
 
     The exit status is 0 if some questions have an answer, 1 if none has, and 2 if nothing could be asked.
     """
-    from rag_zeval.collect.answers import AnswerPaths, System, read_questions, still_to_ask
+    from rag_zeval.cases.case import never_match
+    from rag_zeval.collect.answers import AnswerPaths, System, questions_of, read_question_columns, still_to_ask
     from rag_zeval.collect.latencies import print_latencies
     from rag_zeval.collect.request_body import RequestBody
     from rag_zeval.files import read_json
@@ -82,7 +84,8 @@ def collect(
     if not 0 < timeout < math.inf:
         raise InputError(f"--timeout is {timeout:g}, but must be more than 0 seconds")
     check_files([questions, body], ("--out", out))
-    asked = read_questions(questions)
+    read = read_question_columns(questions, read_names(map))
+    asked = questions_of(read)
     headers = _pairs(
         "--header", header, "NAME=VARIABLE, where VARIABLE is an environment variable that holds the value"
     )
@@ -96,6 +99,7 @@ def collect(
     first = ""
     with RowWriter(out) as rows:
         todo = still_to_ask(rows, asked, made_by)
+        print(read, file=sys.stderr)
         with Progress() as progress, progress.job("asking", len(todo)) as job:
             for _, row in as_finished(source.ask, todo, concurrency):
                 rows.append({**row, **{name: value for name, value in made_by.items() if value is not None}})
@@ -113,6 +117,9 @@ def collect(
         if answered and not any(row.get(name) for row in answered):
             option = f"--{name.replace('_', '-')} {paths.paths[name]}"
             print(f"note: {option} found nothing in any response", file=sys.stderr)
+    chunks = [(row.get("context_ids") or (), row.get("gold_chunk_ids") or ()) for row in answered]
+    if any(ids for ids, _ in chunks) and (note := never_match(chunks)):
+        print(f"note: {note}", file=sys.stderr)
     if failed := [row["status"] for row in answers if row["status"].startswith("failed")]:
         print(f"{len(failed)} of {len(asked)} questions have no answer ({failed[0]}).", file=sys.stderr)
         print("Run the same command again to retry them", file=sys.stderr)

@@ -194,9 +194,11 @@ def evaluate(
     cache = cache or reply_cache(out, chosen)
     read = [*(path for _, path in sources), prices, *(criteria_path(name) for name in criteria)]
     check_files(read, ("--out", out), ("--html", html), ("--csv", csv), ("--cache", cache))
-    fields = read_names(map)
+    fields, judged = read_names(map), need_texts(chosen)
     files = [
-        read_cases(path, fields, encoding=encoding, skip_bad_rows=skip_bad_rows, system=name, judged=need_texts(chosen))
+        read_cases(
+            path, fields, encoding=encoding, skip_bad_rows=skip_bad_rows, system=name, judged=judged, against=against
+        )
         for name, path in sources
     ]
     run = plan_run(files, chosen, against, judges, limit, sample)

@@ -28,8 +28,8 @@ def check_set(
     file: Annotated[
         Path,
         typer.Argument(
-            help="A file with the fields question, gold_chunk_ids, truth (or gold_answer), slice_tag and origin, in "
-            "any format that evaluate reads."
+            help="A file with the fields question, gold_chunk_ids, truth, slice_tag and origin, in any format that "
+            "evaluate reads."
         ),
     ],
     against: Annotated[
@@ -38,6 +38,7 @@ def check_set(
             metavar="OLD", help="An earlier version of FILE. Also list the rows that were edited since. Default: none."
         ),
     ] = None,
+    map: Map = [],  # noqa: B006 (typer reads it)
 ) -> None:
     """Check a golden set, and list what to fix by file and line.
 
@@ -50,26 +51,30 @@ def check_set(
     The exit status is 0 if there is nothing to fix, 1 if there is, and 2 if FILE cannot be read.
     """
     from rag_zeval.cases.case import set_version
-    from rag_zeval.golden.check_set import by_tag, changes, findings, from_production, hashes, read_set, readable_rows
+    from rag_zeval.golden.check_set import by_tag, changes, findings, from_production, hashes, read_set
 
-    all_rows = read_set(file)
-    rows = readable_rows(all_rows)
-    earlier = read_set(against) if against is not None else {}
-    for place, row in earlier.items():
+    names = read_names(map)
+    read = read_set(file, names)
+    earlier = read_set(against, names) if against is not None else None
+    for place, row in earlier.rows.items() if earlier else ():
         if isinstance(row, InputError):  # it would seem to be a row that was removed
             raise InputError(f"{place}: {row}")
-    old = readable_rows(earlier)
+    print(*filter(None, (read, earlier)), sep="\n", file=sys.stderr)
+    rows = read.readable
+    version = set_version([hashes(row) for row in rows.values()])
     of_slices = []
     for name, places in by_tag(rows):
         of_slices.append((name, str(len(places)), str(sum(from_production(rows[place]) for place in places))))
     print_table(("slice", "questions", "from production"), of_slices)
-    print(f"version {set_version(map(hashes, rows.values()))}: {counted(len(rows), 'question')}")
-    found = findings(all_rows)
-    if against is not None:
+    print(f"version {version}: {counted(len(rows), 'question')}")
+    found = findings(read)
+    if earlier is not None:
+        old = earlier.readable
         since = changes(rows, old)
         found = [*since.edits, *found]
+        before = set_version([hashes(row) for row in old.values()])
         print(
-            f"since {against} (version {set_version(map(hashes, old.values()))}): {since.same} questions unchanged, "
+            f"since {against} (version {before}): {since.same} questions unchanged, "
             f"{len({edit.place for edit in since.edits})} edited, {since.new} new, {since.gone} removed"
         )
     if not found:
@@ -103,6 +108,7 @@ def retrieval(
     relevant: Annotated[
         int, typer.Option(min=1, max=10, help="The minimum grade of a relevant chunk in --qrels. nDCG uses all grades.")
     ] = 1,
+    map: Map = [],  # noqa: B006 (typer reads it)
 ) -> None:
     """Measure whether the retriever finds the gold chunks: hit rate, recall, precision, nDCG, MRR and MAP.
 
@@ -112,15 +118,17 @@ def retrieval(
     The exit status is 0 if all rows were used, 1 if some were left out, and 2 if there is nothing to measure.
     """
     from rag_zeval.audit.qrels import read_qrels
-    from rag_zeval.golden.golden_rows import never_match
-    from rag_zeval.golden.retrieval import estimates, read_rankings, short_lists
+    from rag_zeval.cases.case import never_match
+    from rag_zeval.golden.retrieval import estimates, rankings_of, read_retrieved, short_lists
 
     parts = [part.strip() for part in k.split(",")]
     if not all(re.fullmatch("[1-9][0-9]{0,5}", part) for part in parts):
         raise InputError(f"--k is {k!r}, but must be whole numbers from 1 to 999999, separated by commas")
     ks = sorted({int(part) for part in parts})
     grades = None if qrels is None else read_qrels(qrels)
-    rankings, bad, unanswerable = read_rankings(file, grades, relevant)
+    read = read_retrieved(file, grades is not None, read_names(map))
+    rankings, bad, unanswerable = rankings_of(read, grades, relevant)
+    print(read, file=sys.stderr)
     rows = []
     for (name, measure), cells in groupby(estimates(rankings, ks, relevant), lambda one: (one.slice_name, one.measure)):
         at_each_k = list(cells)
@@ -134,7 +142,7 @@ def retrieval(
     for at, n in short_lists(rankings, ks):
         print(f"k = {at}: {n} of {len(rankings)} rows have fewer than {at} ids")
     if note := never_match((ranking.retrieved, ranking.gold) for ranking in rankings):
-        print(note, file=sys.stderr)
+        print(f"note: {note}", file=sys.stderr)
     for line in bad:
         print(f"left out: {line}", file=sys.stderr)
     if bad:
@@ -173,10 +181,10 @@ def failures(
 
     The table counts classes by slice, with 95% Wilson intervals. Up to ten examples of each class follow.
     """
+    from rag_zeval.cases.case import never_match
     from rag_zeval.cases.reading import read_cases
     from rag_zeval.files import json_line, write_chunks
     from rag_zeval.golden.failure_classes import CLASSES, NOT_KNOWN, choose_metrics, classify, shares
-    from rag_zeval.golden.golden_rows import never_match
     from rag_zeval.results import read_judged
 
     check_threshold(threshold)
@@ -199,7 +207,7 @@ def failures(
             examples = [_example(one, several) for one in members[:EXAMPLES]]
             print_table(("case", "question", "answer", last), examples)
     if note := never_match((case.context_ids, case.gold_chunk_ids) for case in cases):
-        print(note, file=sys.stderr)
+        print(f"note: {note}", file=sys.stderr)
     if out is not None:
         write_chunks(out, (json_line(dataclasses.asdict(one)) for one in classified))
         print(f"all answers with their class: {out}")

@@ -147,7 +147,9 @@ def evaluate(
     account = open_account(judge, price_of(judge, listed), max_cost)
     judges = Judges(judge, asking, trials, embedder, checker, encoder, calls, account, embeddings_key_env)
     check_scorers(chosen, judges)
-    read = read_cases(source, names, encoding=encoding, skip_bad_rows=skip_bad_rows, judged=need_texts(chosen))
+    read = read_cases(
+        source, names, encoding=encoding, skip_bad_rows=skip_bad_rows, judged=need_texts(chosen), against=against
+    )
     run = plan_run([read], chosen, against, judges, limit, sample)
     spending = Spending(prices_of_rows(judge, listed))
     print(read, *judged_by(run), sep="\n", file=sys.stderr)

@@ -7,17 +7,18 @@ our own choices.
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from rag_zeval.cases.case import NO_SLICE, by_slice, golden_hashes
 from rag_zeval.cases.cells import as_id, as_text, as_truth
-from rag_zeval.cases.reading import known, question_id
+from rag_zeval.cases.question_files import QuestionFile, read_question_file
+from rag_zeval.cases.reading import question_id
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
-from rag_zeval.golden.golden_rows import chunk_ids, is_unanswerable, read_golden
+from rag_zeval.golden.golden_rows import is_unanswerable, list_of_ids
 from rag_zeval.judge.words import words
 from rag_zeval.text import counted
 
@@ -26,7 +27,8 @@ LEAST_IN_SLICE = 5  # the 95% Wilson interval begins at 0.57 for 5 right of 5, a
 ALIKE = 0.85  # a Jaccard index that one added word reaches from 6 words on, and one changed word from 13 on
 PRODUCTION = "production"
 ENDS = " ?!.。"  # characters at the end of a question that do not make it different
-TEXTS = {"question": ("question",), "truth": ("truth", "gold_answer"), "slice_tag": ("slice_tag",)}  # field: names
+READ = ("question", "truth", "id", "slice_tag", "gold_chunk_ids")  # and the column "origin"
+TEXTS = ("question", "truth", "slice_tag")  # fields that every row should have, as well as gold chunks
 
 
 @dataclass(frozen=True)
@@ -41,27 +43,23 @@ class Finding:
 GoldenRows = Mapping[str, Row]  # by place; fields may be missing
 
 
-def findings(found: Mapping[str, Row | InputError]) -> list[Finding]:
+def read_set(path: Path, names: Mapping[str, str] | None = None) -> QuestionFile:
+    """Read a golden set. names: the columns that the user chose. See `read_question_file`."""
+    return read_question_file(path, READ, {"question": {"question"}}, names, kept=("origin",))
+
+
+def findings(read: QuestionFile) -> list[Finding]:
     """Return everything to fix in a set, in the order of its rows.
 
-    found: the rows, or why they cannot be read, by place. Each question is compared with each other one: 200 take a
-    moment, 4,000 some seconds. Example: `[one.text for one in findings(read_set(Path("golden.csv")))]`.
+    Each question is compared with each other one: 200 take a moment, 4,000 some seconds.
+    Example: `[one.text for one in findings(read_set(Path("golden.csv")))]`.
     """
-    rows = readable_rows(found)
-    broken = [Finding(place, "row", str(why)) for place, why in found.items() if isinstance(why, InputError)]
-    of_rows = [*broken, *_missing(rows), *_repeated_ids(rows), *_repeated(rows)]
-    order = {place: at for at, place in enumerate(found)}
-    of_set = [*_size(rows, [*found]), *_small_slices(rows), *_origins(rows)]
-    return sorted([*of_rows, *of_set], key=lambda finding: order[finding.place])
-
-
-def read_set(path: Path) -> dict[str, Row | InputError]:
-    """Return the rows of a set by place, under our names, or why they cannot be read. See `read_golden`."""
-    return read_golden(path, lambda row: known(row, ("question", "id", "slice_tag", "gold_chunk_ids", "truth")))
-
-
-def readable_rows(found: Mapping[str, Row | InputError]) -> dict[str, Row]:
-    return {place: row for place, row in found.items() if not isinstance(row, InputError)}
+    rows = read.readable
+    broken = [Finding(place, "row", str(why)) for place, why in read.rows.items() if isinstance(why, InputError)]
+    of_rows = [*broken, *_in_one(_missing(rows), read), *_repeated_ids(rows), *_repeated(rows)]
+    order = {place: at for at, place in enumerate(read.rows)}
+    of_set = [*_size(rows, [*read.rows]), *_small_slices(rows), *_origins(rows)]
+    return sorted([*of_rows, *of_set], key=lambda finding: order.get(finding.place, -1))
 
 
 def by_tag(rows: GoldenRows) -> list[tuple[str, list[str]]]:
@@ -71,9 +69,9 @@ def by_tag(rows: GoldenRows) -> list[tuple[str, list[str]]]:
 
 def hashes(row: Row) -> dict[str, str]:
     """Hash a row's question, ground truth and gold chunks as result files do. Missing or invalid ones have no hash."""
-    question, truth = _text(row, "question"), _text(row, "truth") or _text(row, "gold_answer")
+    question, truth = _text(row, "question"), _text(row, "truth")
     try:
-        return golden_hashes(question, truth, chunk_ids(row, "gold_chunk_ids"))
+        return golden_hashes(question, truth, list_of_ids(row.get("gold_chunk_ids")))
     except InputError:  # `findings` reports it
         return golden_hashes(question, truth, ())
 
@@ -130,16 +128,30 @@ def _text(row: Row, field: str) -> str | None:
 def _missing(rows: GoldenRows) -> Iterator[Finding]:
     for place, row in rows.items():
         unanswerable = is_unanswerable(row)
-        for field, names in TEXTS.items():
-            if not (unanswerable and field == "truth") and all(_text(row, name) is None for name in names):
-                yield Finding(place, field, f"{' or '.join(names)} must be a text that is not empty")
+        for field in TEXTS:
+            if not (unanswerable and field == "truth") and _text(row, field) is None:
+                yield Finding(place, field, "must be a text that is not empty")
         try:
-            if not chunk_ids(row, "gold_chunk_ids") and not unanswerable:
+            if not list_of_ids(row.get("gold_chunk_ids")) and not unanswerable:
                 yield Finding(place, "gold_chunk_ids", "is empty")
         except InputError as error:
-            yield Finding(place, "gold_chunk_ids", str(error).removeprefix("field 'gold_chunk_ids': "))
+            yield Finding(place, "gold_chunk_ids", str(error))
         if not isinstance(row.get("origin"), str | None):
             yield Finding(place, "origin", "must be a text")
+
+
+def _in_one(found: Iterable[Finding], read: QuestionFile) -> Iterator[Finding]:
+    """Yield the findings on rows, but only one for a field that no row has, or that is wrong in every row."""
+    fields: dict[str, list[Finding]] = {}
+    for finding in found:
+        fields.setdefault(finding.field, []).append(finding)
+    for field, of in fields.items():
+        if field in READ and field not in read.columns.of:
+            yield Finding(read.name, field, f"no column of the file holds it: add --map {field}=COLUMN")
+        elif 1 < len(of) == len(read.readable):
+            yield Finding(read.name, field, f"in all {len(of)} rows: {of[0].text}")
+        else:
+            yield from of
 
 
 def _repeated_ids(rows: GoldenRows) -> Iterator[Finding]:

@@ -17,20 +17,23 @@ is gold if it has at least a given grade.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rag_zeval.cases.case import by_slice
-from rag_zeval.cases.cells import as_id, as_text
-from rag_zeval.cases.reading import converted, known, question_id
+from rag_zeval.cases.cells import as_chunks, as_id, as_text
+from rag_zeval.cases.question_files import QuestionFile, read_question_file
+from rag_zeval.cases.reading import question_id
 from rag_zeval.errors import InputError, needed
 from rag_zeval.files import Row
-from rag_zeval.golden.golden_rows import chunk_ids, is_unanswerable, read_golden
+from rag_zeval.golden.golden_rows import is_unanswerable, list_of_ids
 from rag_zeval.statistics.bootstrap import score_interval
 from rag_zeval.text import trec_id
 
 HIT_RATE, NDCG = "hit rate", "nDCG"
 MEASURES = {HIT_RATE: "Success", "recall": "R", "precision": "P", NDCG: "nDCG", "MRR": "RR", "MAP": "AP"}
+RETRIEVED = ("context_ids", "contexts", "passage")  # contexts may be objects with an id
+READ = ("id", *RETRIEVED, "gold_chunk_ids", "truth", "slice_tag")
 Values = dict[tuple[str, int], list[float]]
 
 
@@ -61,34 +64,42 @@ class RetrievalMean:
     interval: tuple[float, float] | None
 
 
-def read_rankings(
-    path: Path, qrels: Mapping[tuple[str, str], int] | None = None, relevant: int = 1
-) -> tuple[list[Ranking], list[str], int]:
-    """Read a file of rankings. Returns them, a line on each invalid row and the number of unanswerable questions.
+def read_retrieved(path: Path, has_qrels: bool, names: Mapping[str, str] | None = None) -> QuestionFile:
+    """Read a file of retrieved ids, with gold chunks or, with qrels, an id or question. See `read_question_file`."""
+    needs = {"context_ids": RETRIEVED, "gold_chunk_ids": ("gold_chunk_ids",)}
+    if has_qrels:
+        needs = {"context_ids": RETRIEVED, "id": ("id", "question")}
+    return read_question_file(path, (*READ, "question") if has_qrels else READ, needs, names)
 
-    A row: {"context_ids" or "retrieved": [ids, best first], "gold_chunk_ids": [ids], "slice_tag"?: text}. Unanswerable
-    questions have no gold chunks to find. qrels: grades by topic and chunk, used in place of "gold_chunk_ids". The
-    topic is the row's "id", or else derived from its "question". A row without a grade of at least `relevant` is
-    invalid. Raises InputError if the file cannot be read or gives no ranking. Also raises it for a duplicate id: a mean
+
+def rankings_of(
+    read: QuestionFile, qrels: Mapping[tuple[str, str], int] | None = None, relevant: int = 1
+) -> tuple[list[Ranking], list[str], int]:
+    """Return the rankings of a file, a line on each invalid row and the number of unanswerable questions.
+
+    Unanswerable questions have no gold chunks to find. qrels: grades by topic and chunk, used in place of
+    `gold_chunk_ids`. The topic is the row's id, or else derived from its question. A row without a grade of at least
+    `relevant` is invalid. Raises InputError if the file gives no ranking. Also raises it for a duplicate id: a mean
     over several systems, or runs, is that of none of them.
     """
     by_topic: dict[str, dict[str, int]] = {}
     for (topic, chunk), grade in (qrels or {}).items():
         if grade:
             by_topic.setdefault(topic, {})[chunk] = grade
-    read = _ranking if qrels is None else partial(_graded, by_topic=by_topic, relevant=relevant)
-
-    def with_id(row: Row) -> tuple[str | None, Ranking | None]:
-        row = known(row, ("id", "slice_tag", "gold_chunk_ids"))
-        return converted(row, "id", as_id), read(row)
-
     rankings, bad, unanswerable = [], [], 0
     firsts: dict[str, str] = {}
-    for place, found in read_golden(path, with_id).items():
-        if isinstance(found, InputError):
-            bad.append(f"{place}: {found}")
+    for place, row in read.rows.items():
+        try:
+            if isinstance(row, InputError):
+                raise row
+            id_ = read.value(row, "id", as_id)
+            if qrels is not None:
+                ranking: Ranking | None = _graded(read, row, by_topic, relevant)
+            else:
+                ranking = _ranking(read, row)
+        except InputError as error:
+            bad.append(f"{place}: {error}")
             continue
-        id_, ranking = found
         if id_ is not None and (first := firsts.setdefault(id_, place)) != place:
             raise InputError(
                 f"{place}: duplicate id {id_!r}, as in {first}; measure each system, or run, in its own file"
@@ -98,33 +109,42 @@ def read_rankings(
         else:
             rankings.append(ranking)
     if not rankings:
-        raise InputError(bad[0] if bad else f"{path}: every question is unanswerable: there is nothing to find")
+        raise InputError(bad[0] if bad else f"{read.name}: every question is unanswerable: there is nothing to find")
     return rankings, bad, unanswerable
 
 
-def _ranking(row: Row) -> Ranking | None:
+def _ranking(read: QuestionFile, row: Row) -> Ranking | None:
     if is_unanswerable(row):
         return None
-    retrieved = _retrieved(row)
-    gold = dict.fromkeys(chunk_ids(row, "gold_chunk_ids"), 1)
+    retrieved = _retrieved(read, row)
+    gold = dict.fromkeys(read.value(row, "gold_chunk_ids", list_of_ids), 1)
     if not gold:
-        raise InputError("field 'gold_chunk_ids' is empty: there is nothing to find")
-    return Ranking(retrieved, gold, converted(row, "slice_tag", as_id))
+        raise InputError(f"column '{read.columns.of['gold_chunk_ids']}' is empty: there is nothing to find")
+    return Ranking(retrieved, gold, read.value(row, "slice_tag", as_id))
 
 
-def _graded(row: Row, by_topic: Mapping[str, Mapping[str, int]], relevant: int) -> Ranking:
-    id_ = converted(row, "id", as_id)
-    topic = trec_id(id_ or question_id(converted(known(row, ["question"]), "question", as_text) or ""))
+def _graded(read: QuestionFile, row: Row, by_topic: Mapping[str, Mapping[str, int]], relevant: int) -> Ranking:
+    id_, question = read.value(row, "id", as_id), read.value(row, "question", as_text)
+    if id_ is None and question is None:
+        raise InputError("has no id and no question, so it has no topic: give it one of them")
+    topic = trec_id(id_ or question_id(question or ""))
     gold = by_topic.get(topic, {})
     if max(gold.values(), default=0) < relevant:
         raise InputError(f"topic {topic} has no grade of at least {relevant}: there is nothing to find")
-    return Ranking(tuple(map(trec_id, _retrieved(row))), gold, converted(row, "slice_tag", as_id))
+    return Ranking(tuple(map(trec_id, _retrieved(read, row))), gold, read.value(row, "slice_tag", as_id))
 
 
-def _retrieved(row: Row) -> tuple[str, ...]:
-    if "retrieved" in row and "context_ids" not in row:
-        return chunk_ids(row, "retrieved")
-    return chunk_ids(known(row, ["context_ids"]), "context_ids")
+def _retrieved(read: QuestionFile, row: Row) -> tuple[str, ...]:
+    if "context_ids" in read.columns.of:
+        return read.value(row, "context_ids", list_of_ids)
+    return read.value(row, "passage" if "passage" in read.columns.of else "contexts", _ids_inside)
+
+
+def _ids_inside(contexts: Any) -> tuple[str, ...]:
+    texts, ids = as_chunks(contexts)
+    if texts and not ids:
+        raise InputError("its contexts have no ids: name the column that holds them, as in --map context_ids=COLUMN")
+    return ids
 
 
 def values(rankings: Sequence[Ranking], ks: Sequence[int], relevant: int = 1) -> Values:

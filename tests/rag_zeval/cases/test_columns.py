@@ -4,6 +4,7 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from rag_zeval.cases.columns import Columns, choose
 from rag_zeval.cases.names import FIELDS, LAYOUTS, NAMES, Layout, fields_of, plain_name
+from rag_zeval.cases.paths import option
 from rag_zeval.cases.reading import question_id, read_cases
 from rag_zeval.errors import InputError
 
@@ -168,6 +170,96 @@ def test_a_layout_is_known_in_any_writing_but_a_plural_is_another_name() -> None
 
 def test_ids_are_no_texts() -> None:
     assert chosen("question", "answer", "contexts", "prediction_id", "retrieved_document_ids").overlooked == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "field"),
+    [
+        ("expected", ["2:155", "2:156"], "gold_chunk_ids"),
+        ("expected", '["2:155"]', "gold_chunk_ids"),
+        ("expected", ["Be patient.", "2:155"], "truth"),
+        ("expected", ["1984"], "truth"),
+        ("expected", "2:155", "truth"),
+        ("relevant", ["faq.md"], "gold_chunk_ids"),
+        ("relevant", [1, 0], None),
+        ("relevant", "doc_1", None),
+        ("relevant_docs", ["paper-4"], "gold_chunk_ids"),
+        ("expectedDocuments", ["106730"], "gold_chunk_ids"),
+        ("expected_source", "faq.md", "gold_chunk_ids"),
+        ("expected_sources", ["It is so."], None),
+        ("relevant_docs", ["说明书"], None),
+        ("relevant_chunk_ids", [8, 9], "gold_chunk_ids"),
+        ("relevant_chunk_ids", "8, 9", None),
+        ("retrieved", ["doc_1"], "context_ids"),
+        ("retrieved", 1, None),
+    ],
+)
+def test_what_a_name_leaves_open_is_decided_by_all_items(name: str, value: Any, field: str | None) -> None:
+    rows = [{"question": "q?", "answer": "a", "contexts": ["c"], name: one} for one in (value, None, value)]
+    of = read_cases(rows).columns.of
+    assert [ours for ours, column in of.items() if column == name] == ([field] if field else [])
+
+
+def test_ids_leave_the_ground_truth_to_a_text_and_are_told_if_several_could_be_gold() -> None:
+    row = {"question": "q?", "answer": "a", "gold": ["7:1"], "reference_answer": "t"}
+    (case,) = (read := read_cases([row])).cases
+    assert (case.truth, case.gold_chunk_ids) == ("t", ("7:1",)) and not read.columns.overlooked
+    read = read_cases([{**row, "relevant_doc_ids": ["7"], "expected_chunk_ids": ["7:1"]}])
+    options = [option("gold_chunk_ids", name) for name in ("gold", "relevant_doc_ids", "expected_chunk_ids")]
+    assert read.cases[0].gold_chunk_ids == ()
+    assert [*read.columns.overlooked.values()] == [
+        f"if it holds the {FIELDS['gold_chunk_ids']}, add {o}" for o in options
+    ]
+
+
+@pytest.mark.parametrize(
+    ("contexts", "ids", "taken"),
+    [(["c"], "d1", True), (["c", "d"], "d1", False), (["c", "d"], ["d1", "d2"], True), ("c", 7, True)],
+)
+def test_one_id_beside_several_contexts_is_not_theirs(contexts: Any, ids: Any, taken: bool) -> None:
+    of = read_cases([{"question": "q?", "answer": "a", "contexts": contexts, "doc_id": ids}]).columns.of
+    assert ("context_ids" in of) == taken
+    assert "context_ids" not in read_cases([{"question": "q?", "answer": "a", "truth": "t", "doc_id": "d"}]).columns.of
+
+
+def test_ids_of_which_none_was_retrieved_are_told() -> None:
+    row = {**BASE, "context_ids": ["faq.md#1"], "expected_sources": ["faq.md"]}
+    told = "warning: no retrieved id, such as 'faq.md#1', is a gold chunk of any question, such as 'faq.md'"
+    assert told in str(read_cases([row]))
+    assert "warning" not in str(read_cases([row, {**row, "question": "r?", "context_ids": ["faq.md"]}]))
+
+
+@pytest.mark.parametrize(
+    ("against", "missing"),
+    [
+        ("truth", "ground truth"),
+        ("contexts", "retrieved contexts"),
+        ("both", "retrieved contexts, the ground truth"),
+        ("reference", "reference to judge by"),
+    ],
+)
+def test_what_answers_are_checked_against_is_asked_for(against: str, missing: str) -> None:
+    row = {"question": "q?", "answer": "a", "proposed_reference_answer": "t", "key_facts": ["It is so."]}
+    with pytest.raises(InputError, match=f"no column found for the {missing}; columns:") as error:
+        read_cases([row], against=against)
+    assert ("truth=proposed_reference_answer" in str(error.value)) == (against in ("truth", "both"))
+
+
+@pytest.mark.parametrize(
+    ("first", "told"),
+    [
+        ("q1 0 d1 2", "looks like qrels of TREC, .* rag-zeval retrieval ANSWERS --qrels QRELS"),
+        ("q1\t0\td1\t0", "looks like qrels"),
+        ("q1\twhat is it?\td1\t2", "looks like qrels"),
+        ("query-id\tcorpus-id\tscore", "looks like qrels"),
+        ("q1 Q0 d1 1 9.97 bm25", "looks like a run of TREC, .* ir_measures QRELS RUN"),
+        ("q1\tQ0\td1\t1\t-9e-2\tbm25", "looks like a run"),
+    ],
+)
+def test_a_file_of_trec_is_named(tmp_path: Path, first: str, told: str) -> None:
+    (tmp_path / "f.txt").write_text(f"{first}\n{first.replace('q', 'p')}\n")
+    with pytest.raises(InputError, match=told):
+        read_cases(tmp_path / "f.txt")
 
 
 def test_no_gold_passages_and_no_other_speaker_are_suggested_as_the_answer() -> None:

@@ -348,8 +348,8 @@ def test_all_bad_rows_are_told_and_can_be_left_out(tmp_path: Path) -> None:
         read_cases(path)
     assert error.value.lines == [
         f"{path}:1: column 'question' is empty: fill it in, or remove the row",
-        f"{path}:2: column 'answer': must be a text, found a list; if the text is inside, name its place, "
-        "as in --map answer=output.text or --map answer=outputs.0",
+        f"{path}:2: column 'answer': must be a text, found a list; if the text is inside, name its place with --map, "
+        "such as output.text or outputs.0",
         f"{path}:3: column 'latency_s': must be a number, 0 or more, found 'fast'",
         f"{path}:6: not valid JSON: Expecting ':' delimiter at column 12",
         "4 of 6 rows cannot be read; fix them, or add --skip-bad-rows",

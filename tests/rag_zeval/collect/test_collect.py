@@ -84,6 +84,11 @@ def test_answers_are_kept_with_what_was_retrieved_and_what_the_question_brought(
     for path in ("--contexts $.docs[0].none", "--context-ids $.ids"):
         assert f"note: {path} found nothing in any response" in other.stderr
     assert re.search("asking: 2/2, .*, 2 contexts empty, 2 context_ids empty\n", other.stderr)
+    assert other.stderr.startswith(
+        "q.jsonl: 2 rows (columns known by their names)\n  question: column 'question', in 2 of 2\n"
+        "  ground truth: column 'truth', in 1 of 2\n"
+    )
+    assert "  not used: 'snippets', 'origin'\n" in other.stderr
     assert rag.requests[-1].keys() == {"q"} and "system" not in read_jsonl(tmp_path / "b.jsonl")[0]
 
 
@@ -91,8 +96,8 @@ def test_the_rows_of_a_golden_set_keep_their_ids_truth_and_gold_chunks(tmp_path:
     golden: list[Row] = [
         {"question": "When?", "gold_answer": "Ten.", "gold_chunk_ids": [3, "a"]},
         {"question": "Who?", "gold_answer": None, "gold_chunk_ids": [], "id": None},
-        {"question": "When?", "truth": None, "gold_answer": "Nine.", "id": ""},
-        *({"question": "Why?", "truth": "So.", "gold_answer": "no", "id": id_} for id_ in (7, 8.0, "x")),
+        {"question": "When?", "gold_answer": ["Nine.", "9"], "id": ""},
+        *({"question": "Why?", "gold_answer": "So.", "id": id_} for id_ in (7, 8.0, "x")),
     ]
     write(tmp_path / "q.jsonl", *golden)
     rows = read_questions(tmp_path / "q.jsonl")
@@ -108,17 +113,14 @@ def test_the_rows_of_a_golden_set_keep_their_ids_truth_and_gold_chunks(tmp_path:
     assert read_questions(tmp_path / "q.jsonl")[1:] == rows
 
 
-def test_the_ground_truth_of_a_question_may_have_any_name_of_it(tmp_path: Path) -> None:
-    write(
-        tmp_path / "q.jsonl",
-        {"question": "Q?", "ground_truth": ["Ten.", "10"]},
-        {"question": "Who?", "truth": None, "expected": "-"},
-        {"question": "When?", "gold_answer": None, "expected": "Nine."},
-    )
-    assert [row["truth"] for row in read_questions(tmp_path / "q.jsonl")] == ["Ten.", None, "Nine."]
+def test_the_ground_truth_of_a_question_is_not_guessed(tmp_path: Path) -> None:
     write(tmp_path / "q.jsonl", {"question": "Q?", "ground_truth": "Ten.", "expected": "Nine."})
-    with pytest.raises(InputError, match=r"q.jsonl:1: fields 'ground_truth', 'expected' could each hold the ground"):
+    with pytest.raises(InputError, match=r"q.jsonl: columns 'ground_truth', 'expected' could each hold the ground"):
         read_questions(tmp_path / "q.jsonl")
+    assert read_questions(tmp_path / "q.jsonl", {"truth": "expected"})[0]["truth"] == "Nine."
+    for field in ("answer", "truht"):
+        with pytest.raises(InputError, match=f"--map {field}=expected: .* field '{field}'"):
+            read_questions(tmp_path / "q.jsonl", {field: "expected"})
 
 
 def test_questions_are_read_from_a_table(tmp_path: Path) -> None:
@@ -134,9 +136,20 @@ def test_questions_are_read_from_a_table(tmp_path: Path) -> None:
         {"id": "007", "question": "When?\nAnd where?", "truth": "Ten.", "gold_chunk_ids": ["a", "3"]},
         {"id": question_id("Who?"), "question": "Who?", "truth": None},
     ]
-    (tmp_path / "q.csv").write_text("query,prompt\nWho?,You are\n")
-    with pytest.raises(InputError, match=r"q.csv:2: fields 'query', 'prompt' could each hold the question: name"):
+    (tmp_path / "q.csv").write_text("no,text\n1,Who?\n")
+    with pytest.raises(InputError, match=r"q.csv: no column found for the question; columns: 'no', 'text'. Add --map"):
         read_questions(tmp_path / "q.csv")
+
+
+def test_columns_may_be_named_and_gold_chunks_that_are_never_retrieved_are_told(
+    rag: ScriptedJudge, run: Any, tmp_path: Path
+) -> None:
+    write(tmp_path / "q.jsonl", {"in": {"ask": "When?"}, "expected": ["a#1"], "answer": "Ten."})
+    words = ["--out=a.jsonl", f"--url={rag.url}/ask", "--map=question=in.ask", "--map=truth=answer", *READ]
+    done = run("collect", "q.jsonl", *words)
+    assert done.returncode == 0 and "note: no retrieved id, such as '7', is a gold chunk" in done.stderr
+    (row,) = read_jsonl(tmp_path / "a.jsonl")
+    assert {"question": "When?", "truth": "Ten.", "gold_chunk_ids": ["a#1"]}.items() <= row.items()
 
 
 def test_a_question_that_fails_says_why_and_is_asked_again_alone(rag: ScriptedJudge, run: Any, tmp_path: Path) -> None:
@@ -198,7 +211,8 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_asked(rag: ScriptedJ
         "key": [{"id": f"a-{SECRET}", "question": "When?"}],
         "twice": [{"id": 1, "question": "a"}, {"id": "1", "question": "b"}],
         "wrong": [{"question": "a", "gold_chunk_ids": [["a"]]}],
-        "blank": [{"question": " "}],
+        "blank": [{"id": 1, "question": " "}],
+        "empty": [{"question": " "}],
         "list": [{"id": ["x"], "question": "a"}],
         "wrong2": [{"question": "a", "slice_tag": ["b"]}],
     }.items():
@@ -219,10 +233,11 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_asked(rag: ScriptedJ
         (["key.jsonl", "--out=new.jsonl", "--header=X-Token=TOKEN"], "id 'a-[key]' holds the value of a header or a"),
         (["third.jsonl"], "row 'x' belongs to none of the questions"),
         (["twice.jsonl"], "twice.jsonl:2: duplicate id '1'"),
-        (["wrong.jsonl"], "wrong.jsonl:1: field 'gold_chunk_ids': must be a text, found a list"),
-        (["blank.jsonl"], "blank.jsonl:1: field 'question' is missing or empty: fill it in, or remove the row"),
-        (["list.jsonl"], "list.jsonl:1: field 'id': must be a text, found"),
-        (["wrong2.jsonl"], "wrong2.jsonl:1: field 'slice_tag': must be a text, found a list"),
+        (["wrong.jsonl"], "wrong.jsonl:1: column 'gold_chunk_ids': must be a text, found a list"),
+        (["blank.jsonl"], "blank.jsonl:1: column 'question' is empty: fill it in, or remove the row"),
+        (["empty.jsonl"], "empty.jsonl: all rows are empty"),
+        (["list.jsonl"], "list.jsonl:1: column 'id': must be a text, found"),
+        (["wrong2.jsonl"], "wrong2.jsonl:1: column 'slice_tag': must be a text, found a list"),
         (["q.jsonl", "--out=q.jsonl"], "--out q.jsonl is the same file as INPUT"),
         (["q.jsonl", "--contexts=$.docs["], "--contexts '$.docs[' is not a JSONPath"),
         (["q.jsonl", f"--url=http://me:{SECRET}@host/"], "--url: expected http://host:port/path, without user"),

@@ -160,7 +160,7 @@ def test_a_text_to_judge_by_must_be_there_only_if_a_scorer_needs_it(score: Run, 
     refused = score("--scorers", "rag_zeval")  # the file has questions and answers alone
     assert refused.returncode == 2 and "no column found for the retrieved contexts" in refused.stderr
     refused = score("--against", "truth")
-    assert refused.returncode == 2 and "--against truth: no case has any ground truth" in refused.stderr
+    assert refused.returncode == 2 and "no column found for the ground truth" in refused.stderr
     assert not citing.requests
 
 

@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_zeval.cases.case import set_version
+from rag_zeval.cases.columns import Columns
+from rag_zeval.cases.question_files import QuestionFile
 from rag_zeval.cases.reading import read_cases
-from rag_zeval.golden.check_set import changes, findings, hashes
+from rag_zeval.golden.check_set import READ, changes, findings, hashes, read_set
 
 Set = dict[int, dict[str, Any]]
 WORDS = "how do we return a laptop that was sent to us".split()
@@ -39,15 +41,14 @@ def placed(rows: Set) -> dict[str, Any]:
 
 
 def found_in(rows: Set) -> list[tuple[int, str, str]]:
-    return [(int(one.place.removeprefix("g.csv:")), one.field, one.text) for one in findings(placed(rows))]
+    read = QuestionFile("g.csv", Columns("", {field: field for field in READ}, (), {}), placed(rows))
+    return [(int(one.place.removeprefix("g.csv:")), one.field, one.text) for one in findings(read)]
 
 
 def test_a_set_in_order_has_nothing_to_mend() -> None:
     assert all(found_in(a_set(n)) == [] for n in (50, 200))
     rows = a_set()
-    for row in rows.values():
-        row["gold_answer"] = row.pop("truth")  # the name that the practitioners' text uses
-    rows[3] |= {"gold_answer": None, "gold_chunk_ids": []}  # a question that cannot be answered
+    rows[3] |= {"truth": None, "gold_chunk_ids": []}  # a question that cannot be answered
     assert found_in(rows) == []
 
 
@@ -163,7 +164,8 @@ def test_the_command_names_file_and_line_and_its_exit_status_says_what_it_found(
     lines = [json.dumps(row) for row in a_set().values()]
     path.write_text("\n".join(lines))
     shown = run("check-set", path)
-    assert (shown.returncode, shown.stderr) == (0, "") and "nothing to fix" in shown.stdout
+    assert shown.returncode == 0 and "nothing to fix" in shown.stdout
+    assert "  ground truth: column 'truth', in 60 of 60\n" in shown.stderr and "not used" not in shown.stderr
     assert ["slice", "0", "10", "0"] in [line.split() for line in shown.stdout.splitlines()]
     assert f"version {version(a_set())}: 60 questions" in shown.stdout
     (tmp_path / "old.jsonl").write_text("\n".join([*lines[:-1], lines[-1].replace("Yes.", "No.")]))
@@ -186,6 +188,46 @@ def test_the_command_names_file_and_line_and_its_exit_status_says_what_it_found(
         shown = run("check-set", path)
         assert shown.returncode == 2 and shown.stderr.startswith(f"error: {path}")
     assert shown.stderr.endswith("2 of 2 rows cannot be read; fix them\n")
+
+
+def test_a_field_that_no_row_has_is_one_line_and_a_set_without_questions_is_none(run: Any, tmp_path: Path) -> None:
+    rows = [
+        {"query": row["question"], "answer": "Yes.", "gold_chunk_ids": "a, b", "kind": row["slice_tag"]}
+        for row in a_set().values()
+    ]
+    (tmp_path / "g.json").write_text(json.dumps(rows))
+    shown = run("check-set", "g.json")
+    assert shown.returncode == 1
+    told = [" ".join(line.split()) for line in shown.stdout.splitlines() if "g.json" in line]
+    assert told[:2] == [
+        f"g.json {field} no column of the file holds it: add --map {field}=COLUMN" for field in ("truth", "slice_tag")
+    ]
+    assert told[2].startswith("g.json gold_chunk_ids in all 60 rows: may hold several ids") and len(told) == 4
+    assert "not used; if it holds the ground truth, add --map truth=answer\n" in shown.stderr
+    told = run("check-set", "g.json", "--map", "truth=answer", "--map", "slice_tag=kind").stdout
+    assert "no column" not in told and "slice 5 10" in " ".join(told.split())
+    (tmp_path / "g.json").write_text(json.dumps([{"text": "a", "id": n} for n in range(60)]))
+    shown = run("check-set", "g.json")
+    assert (shown.returncode, shown.stdout) == (2, "") and shown.stderr.startswith(
+        "error: g.json: no column found for the question; columns: 'text', 'id'. Add --map question="
+    )
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"question": "q?", "reference": "t"},
+        {"question": "q?", "reference": "t", "contexts": ["c"]},
+        {"user_input": "q?", "reference": "t", "reference_contexts": ["c"], "synthesizer_name": "s", "response": "a"},
+        {"question": "q?", "ground_truth": "t", "contexts": ["c"], "evolution_type": "simple", "episode_done": True},
+        {"question": "q?", "reference_answer": "t", "reference": "x", "expected": ["7:1"]},
+        {"inputs": {"question": "q?"}, "reference_outputs": {"answer": "t"}},
+    ],
+)
+def test_question_and_ground_truth_are_those_that_the_layout_means(row: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "g.jsonl").write_text(json.dumps(row))
+    ((found,),) = (read_set(tmp_path / "g.jsonl").rows.values(),)
+    assert isinstance(found, dict) and (found["question"], found["truth"]) == ("q?", "t")
 
 
 @pytest.mark.parametrize("name", ["g.csv", "g.xlsx", "g.json"])

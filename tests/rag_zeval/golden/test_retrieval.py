@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from rag_zeval.csv_files import sheet_text
 from rag_zeval.decisions.sides import read_side
 from rag_zeval.golden.failure_classes import Metrics, classify
 from rag_zeval.golden.release_measures import RETRIEVAL, with_measures
-from rag_zeval.golden.retrieval import MEASURES, Ranking, estimates, read_rankings, values
+from rag_zeval.golden.retrieval import MEASURES, Ranking, estimates, rankings_of, read_retrieved, values
 from rag_zeval.statistics.bootstrap import mean_interval, share_interval
 
 IDS = st.sampled_from(["a", "b", "c", "d", "e", "f", "", "\0", "é"])
@@ -75,9 +76,11 @@ def write(path: Path, *lines: Any) -> Path:
 
 def test_the_table_is_by_slice_measure_and_k(run: Any, tmp_path: Path) -> None:
     deep = [f"x{i}" for i in range(7)]
-    lines = [row(["g"], ["g"]), row([*deep, 8], ["8", "h"], "multi-hop", "retrieved"), row(deep, ["g"], "[red]\x1b[2J")]
+    lines = [row(["g"], ["g"]), row([*deep, 8], ["8", "h"], "multi-hop"), row(deep, ["g"], "[red]\x1b[2J")]
     shown = run("retrieval", write(tmp_path / "mine.jsonl", *lines), "--k", "50, 5")
-    assert (shown.returncode, shown.stderr) == (0, "")
+    assert (
+        shown.returncode == 0 and "  ids of the retrieved contexts: column 'context_ids', in 3 of 3\n" in shown.stderr
+    )
     cells = [line.split("  ") for line in shown.stdout.splitlines() if "[" in line]
     table = [[cell.strip() for cell in line if cell.strip()] for line in cells]
     found = {(tag, measure): (n, at5, at50) for tag, n, measure, at5, at50 in table[: 4 * len(MEASURES)]}
@@ -91,13 +94,13 @@ def test_the_table_is_by_slice_measure_and_k(run: Any, tmp_path: Path) -> None:
 
 BAD = [
     (b"{", "not valid JSON"),
-    (row(["a"], ["a"]) | {"slice_tag": [3]}, "field 'slice_tag': must be a text, found a list"),
-    (row(["a"], ["a"]) | {"gold_chunk_ids": "a, b"}, "field 'gold_chunk_ids': may hold several ids in one text"),
-    (row([None], ["a"]), "field 'context_ids': holds an id that is empty: None"),
-    (row(["a"], []), "field 'gold_chunk_ids' is empty"),
-    (row([""], [""]), "field 'context_ids': holds an id that is empty: ''"),
-    (row(["a"], ["a", "nan"]), "field 'gold_chunk_ids': holds an id that is empty: 'nan'"),
-    ({"question": "Which?", "gold_chunk_ids": ["a"]}, "field 'context_ids': is missing or empty: write a list of ids"),
+    (row(["a"], ["a"]) | {"slice_tag": [3]}, "column 'slice_tag': must be a text, found a list"),
+    (row(["a"], ["a"]) | {"gold_chunk_ids": "a, b"}, "column 'gold_chunk_ids': may hold several ids in one text"),
+    (row([None], ["a"]), "column 'context_ids': holds an id that is empty: None"),
+    (row(["a"], []), "column 'gold_chunk_ids' is empty"),
+    (row([""], [""]), "column 'context_ids': holds an id that is empty: ''"),
+    (row(["a"], ["a", "nan"]), "column 'gold_chunk_ids': holds an id that is empty: 'nan'"),
+    ({"question": "Which?", "gold_chunk_ids": ["a"]}, "column 'context_ids': is missing or empty: write a list of ids"),
 ]
 
 
@@ -106,7 +109,7 @@ def test_an_unanswerable_question_is_counted_and_no_fault(run: Any, tmp_path: Pa
     shown = run("retrieval", path)
     assert shown.returncode == 0 and "1 unanswerable question left out" in shown.stdout
     both = row(["a"], []) | {"truth": None, "gold_answer": "Nine."}  # it has an answer, under its other name
-    assert "field 'gold_chunk_ids' is empty" in run("retrieval", write(tmp_path / "both.jsonl", both)).stderr
+    assert "column 'gold_chunk_ids' is empty" in run("retrieval", write(tmp_path / "both.jsonl", both)).stderr
     only = write(tmp_path / "only.jsonl", row(["a"], []) | {"truth": None})
     assert "every question is unanswerable" in run("retrieval", only).stderr
 
@@ -115,7 +118,8 @@ def test_a_bad_row_is_one_line_and_does_not_count(run: Any, tmp_path: Path) -> N
     path = write(tmp_path / "mine.jsonl", *[bad for bad, _ in BAD], b"", row(["a"], ["a"]), row(["a"], ["b"]))
     shown = run("retrieval", path)
     assert shown.returncode == 1
-    for line, (number, (_, message)) in zip(shown.stderr.splitlines(), enumerate(BAD, 1), strict=True):
+    told = [line for line in shown.stderr.splitlines() if line.startswith("left out: ")]
+    for line, (number, (_, message)) in zip(told, enumerate(BAD, 1), strict=True):
         assert line.startswith(f"left out: {path}:{number}: {message}")
     assert "2 of 2 rows have fewer" in shown.stdout
 
@@ -125,16 +129,39 @@ def test_a_table_is_read_by_the_names_that_are_used(run: Any, tmp_path: Path) ->
     lines = ["query,prompt,retrieved_ids,gold_ids,Slice", 'q?,p,"[""a"", 7]",7,x', "r?,p,[],b,x"]
     (tmp_path / "a.csv").write_text("\n".join(lines))
     shown = run("retrieval", "a.csv", "--k=2")
-    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.returncode == 0 and shown.stderr.endswith("  not used: 'query', 'prompt'\n")
     assert any(line.split()[:4] == ["x", "2", "MRR", "0.250"] for line in shown.stdout.splitlines())
+
+
+def test_ids_are_found_in_chunks_and_at_a_path(run: Any, tmp_path: Path) -> None:
+    for name in ("sources", "contexts"):
+        rows = [{"expected_documents": ["d2"], name: [{"id": f"d{n}", "text": "It is."} for n in (1, 2)]}]
+        words = ["--map", f"context_ids={name}.id"] if name == "sources" else []
+        shown = run("retrieval", write(tmp_path / "mine.jsonl", *rows), "--k=2", *words)
+        assert shown.returncode == 0 and re.search(r"MRR +0\.500", shown.stdout)
+    shown = run("retrieval", write(tmp_path / "mine.jsonl", {"gold_ids": ["a"], "contexts": ["It is."]}))
+    assert shown.returncode == 2 and "column 'contexts': its contexts have no ids" in shown.stderr
+    shown = run("retrieval", write(tmp_path / "mine.jsonl", {"gold_ids": ["a"], "sources": [{"chunk_id": "a"}]}))
+    assert shown.returncode == 2 and "no column found for the ids of the retrieved contexts" in shown.stderr
+    assert shown.stderr.endswith("Add --map context_ids=sources.chunk_id, if that is what they hold\n")
+
+
+def test_a_row_without_id_and_question_has_no_topic(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "qrels").write_text("query-id\tcorpus-id\tscore\n1\tmy notes.md\t1\n")
+    path = write(tmp_path / "mine.jsonl", {"id": 1, "context_ids": ["my notes.md"]}, {"context_ids": ["a"]})
+    shown = run("retrieval", path, "--qrels", "qrels", "--k=1")
+    assert shown.returncode == 1 and re.search(r"MRR +1\.000", shown.stdout)
+    assert "mine.jsonl:2: has no id and no question, so it has no topic" in shown.stderr
+    shown = run("retrieval", write(tmp_path / "mine.jsonl", {"context_ids": ["a"]}), "--qrels", "qrels")
+    assert shown.returncode == 2 and "no column found for the id; columns: 'context_ids'" in shown.stderr
 
 
 def test_ids_that_match_nowhere_are_told(run: Any, tmp_path: Path) -> None:
     shown = run("retrieval", write(tmp_path / "mine.jsonl", row([17, "a"], ["a.md#1"]), row([], ["b.md#2"])))
     note = "note: no retrieved id, such as '17', is a gold chunk of any question, such as 'a.md#1'. "
-    assert shown.returncode == 0 and shown.stderr.startswith(note)
+    assert shown.returncode == 0 and note in shown.stderr
     shown = run("retrieval", write(tmp_path / "mine.jsonl", row([], ["a.md#1"]), row([], ["b.md#2"])))
-    assert shown.returncode == 0 and shown.stderr.startswith("note: no question has a retrieved id.")
+    assert shown.returncode == 0 and "note: no question has a retrieved id." in shown.stderr
 
 
 @pytest.mark.parametrize("ids", [("a", "a"), (7, "7")])
@@ -191,7 +218,7 @@ def test_a_result_file_gives_the_measures_of_its_input_also_where_nothing_was_re
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "in.csv").write_text(sheet_text([*rows[0]], [tuple(map(str, row.values())) for row in rows]))
     assert run("evaluate", f"in.{suffix}", "--scorers=string_match", "--out=out.jsonl").returncode == 0
-    rankings, bad, _ = read_rankings(tmp_path / f"in.{suffix}")
+    rankings, bad, _ = rankings_of(read_retrieved(tmp_path / f"in.{suffix}", has_qrels=False))
     side, names = read_side(str(tmp_path / "out.jsonl")), [f"{name}@{k}" for name in RETRIEVAL for k in (1, 2)]
     side = with_measures(side, names)
     assert not bad and len(rankings) == len(rows)

@@ -1,0 +1,97 @@
+"""Reads files of questions: golden sets, test sets and rankings. Their columns are recognised as those of cases are."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rag_zeval.cases.cells import is_empty_list, is_nothing
+from rag_zeval.cases.columns import Columns, check_names
+from rag_zeval.cases.paths import ABSENT, at_path
+from rag_zeval.cases.reading import BadRows, read_fields
+from rag_zeval.cases.row_files import PlacedRow, read_table
+from rag_zeval.errors import InputError
+from rag_zeval.files import Row, locate
+from rag_zeval.results import check_no_result
+from rag_zeval.text import one_line
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class QuestionFile:
+    """The rows of a file of questions, with our names for their fields, and how its columns were read.
+
+    rows: by place, such as "golden.jsonl:3": the fields that the row has, or why it cannot be read.
+    """
+
+    name: str
+    columns: Columns
+    rows: Mapping[str, Row | InputError]
+
+    @property
+    def readable(self) -> dict[str, Row]:
+        return {place: row for place, row in self.rows.items() if not isinstance(row, InputError)}
+
+    def value(self, row: Row, field: str, convert: Callable[[Any], T]) -> T:
+        """Return the converted value of a field, which may be missing. An InputError names the column."""
+        with locate(f"column '{self.columns.of.get(field, field)}'"):
+            return convert(row.get(field))
+
+    def lines(self) -> Iterator[str]:
+        """Yield the report on the file: which column holds each field, in how many rows, and what is not used."""
+        rows = self.readable.values()
+
+        def count(field: str) -> int:
+            return sum(not is_nothing(row.get(field)) or is_empty_list(row.get(field)) for row in rows)
+
+        yield f"{self.name}: {len(rows)} {'row' if len(rows) == 1 else 'rows'} ({self.columns.layout})"
+        yield from self.columns.lines(count, len(rows))
+        if self.columns.unused:
+            yield f"  not used: {', '.join(map(repr, self.columns.unused))}"
+        for name, meaning in self.columns.overlooked.items():
+            yield f"  warning: column '{name}' is not used; {meaning}"
+
+    def __str__(self) -> str:
+        return "\n".join(("  " if line.startswith(" ") else "") + one_line(line) for line in self.lines())
+
+
+def read_question_file(
+    path: Path,
+    fields: Collection[str],
+    needs: Mapping[str, Collection[str]],
+    names: Mapping[str, str] | None = None,
+    kept: Collection[str] = (),
+) -> QuestionFile:
+    """Read the rows of a file in any format that `evaluate` reads.
+
+    fields: those to read. needs: for each field that the file must have, the fields of which one is enough. names: the
+    columns that the user chose. kept: columns that are read under their own names.
+    Raises InputError if the file cannot be read, has no rows or is a result file, if no row is valid, if a field is
+    missing, and if two columns could hold it.
+    """
+    check_names(names or {}, fields)
+    columns, found = read_fields(str(path), partial(_rows, path), names or {}, needs, fields)
+    columns = replace(columns, unused=tuple(name for name in columns.unused if name not in kept))
+    rows = {place: row if isinstance(row, InputError) else _named(row, columns, kept) for place, row in found}
+    if not rows:
+        raise InputError(f"{path}: all rows are empty")
+    bad = [f"{place}: {why}" for place, why in rows.items() if isinstance(why, InputError)]
+    if len(bad) == len(rows):
+        raise BadRows(bad, len(bad), len(bad), others=False)
+    return QuestionFile(str(path), columns, rows)
+
+
+def _rows(path: Path) -> Iterator[PlacedRow]:
+    for place, row in read_table(path):
+        if not isinstance(row, InputError):
+            with locate(place):
+                check_no_result(row)
+        yield place, row
+
+
+def _named(row: Row, columns: Columns, kept: Collection[str]) -> Row:
+    values = {field: at_path(row, path) for field, path in columns.of.items()}
+    named = {field: value for field, value in values.items() if value is not ABSENT}
+    return {name: row[name] for name in kept if name in row} | named
