@@ -191,15 +191,6 @@ def check_result(row: Row, required: FieldTypes) -> Row:
     return row
 
 
-def check_no_result(row: Row) -> None:
-    """Raise InputError if a row of a file that lists questions is a result row.
-
-    A result file has a row for each metric and trial, so a question would count several times.
-    """
-    if row.keys() >= {"case", "metric", "trial", "systems", "scores"}:
-        raise InputError("is a result of `rag-zeval evaluate`: name the file that was evaluated")
-
-
 def check_costs(row: Row) -> Row:
     """Return the row if it says what it cost. Raises InputError naming the first field that does not fit."""
     check_fields(row, COSTS)

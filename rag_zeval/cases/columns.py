@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rag_zeval.cases.cells import is_numbers, look_like_ids
+from rag_zeval.cases.cells import is_numbers
 from rag_zeval.cases.id_columns import all_values, id_columns, looks_like
 from rag_zeval.cases.names import FIELDS, IDS, LAYOUTS, NAMES, Layout, fields_of, plain_name, snake_name
 from rag_zeval.cases.nested import REPLY_ROWS, in_messages, in_records, in_replies, one_of
@@ -99,12 +99,12 @@ def choose(
             free = {name: count for name, count in there.items() if name not in used}
             if field == "contexts":
                 free = {name: count for name, count in free.items() if not all_values(is_numbers, name, sample)}
-                if of_questions:
-                    free = {name: count for name, count in free.items() if not all_values(look_like_ids, name, sample)}
                 free |= _patterns(free)
             found = [name for name in free if field in fields_of(stem_of(name))]
             if field == "truth":
                 found = [name for name in found if not looks_like("gold_chunk_ids", name, sample)]
+            if field == "contexts" and of_questions:
+                found = [name for name in found if not looks_like("context_ids", name, sample)]
             if field in IDS:
                 found = id_columns(field, free, taken, sample, is_needed=field in needs)
             if one := one_of(found, field, free):

@@ -13,7 +13,6 @@ from rag_zeval.cases.reading import BadRows, read_fields
 from rag_zeval.cases.row_files import PlacedRow, read_table
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, locate
-from rag_zeval.results import check_no_result
 from rag_zeval.text import one_line
 
 T = TypeVar("T")
@@ -84,10 +83,10 @@ def read_question_file(
 
 
 def _rows(path: Path) -> Iterator[PlacedRow]:
+    """Yield the rows. Raises InputError for a result file, in which a question has a row for each metric and trial."""
     for place, row in read_table(path):
-        if not isinstance(row, InputError):
-            with locate(place):
-                check_no_result(row)
+        if not isinstance(row, InputError) and row.keys() >= {"case", "metric", "trial", "systems", "scores"}:
+            raise InputError(f"{place}: is a result of `rag-zeval evaluate`: name the file that was evaluated")
         yield place, row
 
 

@@ -33,6 +33,13 @@ Map = Annotated[
         "Default: columns are found by their names.",
     ),
 ]
+QuestionMap = Annotated[  # for commands that judge nothing
+    list[str],
+    typer.Option(
+        help="The column that holds a field, or a path to it, such as question=q or truth=meta.answer. Give it once "
+        "for each field. Default: columns are found by their names."
+    ),
+]
 ModelSpec = Annotated[str | None, option(JUDGE, f"The model that judges: {SPECS}. Your texts are sent to it.")]
 VariantName = Annotated[
     str | None,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from rag_zeval.commands.arguments import Map, check_files, read_names
+from rag_zeval.commands.arguments import QuestionMap, check_files, read_names
 from rag_zeval.errors import InputError
 
 
@@ -53,7 +53,7 @@ def collect(
     get: Annotated[
         bool, typer.Option("--get", help="Send the fields as parameters of the URL, by GET. Default: as JSON, by POST.")
     ] = False,
-    map: Map = [],  # noqa: B006 (typer reads it)
+    map: QuestionMap = [],  # noqa: B006 (typer reads it)
     header: Annotated[
         list[str] | None,
         typer.Option(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rag_zeval.commands.arguments import Map, ResultPath, check_files, check_threshold, read_names
+from rag_zeval.commands.arguments import Map, QuestionMap, ResultPath, check_files, check_threshold, read_names
 from rag_zeval.errors import InputError
 from rag_zeval.terminal_tables import print_table
 from rag_zeval.text import counted
@@ -38,7 +38,7 @@ def check_set(
             metavar="OLD", help="An earlier version of FILE. Also list the rows that were edited since. Default: none."
         ),
     ] = None,
-    map: Map = [],  # noqa: B006 (typer reads it)
+    map: QuestionMap = [],  # noqa: B006 (typer reads it)
 ) -> None:
     """Check a golden set, and list what to fix by file and line.
 
@@ -108,7 +108,7 @@ def retrieval(
     relevant: Annotated[
         int, typer.Option(min=1, max=10, help="The minimum grade of a relevant chunk in --qrels. nDCG uses all grades.")
     ] = 1,
-    map: Map = [],  # noqa: B006 (typer reads it)
+    map: QuestionMap = [],  # noqa: B006 (typer reads it)
 ) -> None:
     """Measure whether the retriever finds the gold chunks: hit rate, recall, precision, nDCG, MRR and MAP.
 

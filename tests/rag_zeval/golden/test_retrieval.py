@@ -139,6 +139,10 @@ def test_ids_are_found_in_chunks_and_at_a_path(run: Any, tmp_path: Path) -> None
         words = ["--map", f"context_ids={name}.id"] if name == "sources" else []
         shown = run("retrieval", write(tmp_path / "mine.jsonl", *rows), "--k=2", *words)
         assert shown.returncode == 0 and re.search(r"MRR +0\.500", shown.stdout)
+    shown = run(
+        "retrieval", write(tmp_path / "mine.jsonl", {"gold_docs": ["7"], "retrieved_docs": ["8", "7"]}), "--k=2"
+    )
+    assert shown.returncode == 0 and re.search(r"MRR +0\.500", shown.stdout)
     shown = run("retrieval", write(tmp_path / "mine.jsonl", {"gold_ids": ["a"], "contexts": ["It is."]}))
     assert shown.returncode == 2 and "column 'contexts': its contexts have no ids" in shown.stderr
     shown = run("retrieval", write(tmp_path / "mine.jsonl", {"gold_ids": ["a"], "sources": [{"chunk_id": "a"}]}))
