@@ -4,17 +4,19 @@ It goes by what the user says, by the layout of a known tool, or by the column's
 a single row.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rag_zeval.cases.cells import is_nothing, is_numbers
-from rag_zeval.cases.names import FIELDS, LAYOUTS, NAMES, Layout, fields_of, snake_name
+from rag_zeval.cases.names import FIELDS, LAYOUTS, NAMES, Layout, fields_of, plain_name, snake_name
 from rag_zeval.cases.nested import REPLY_ROWS, in_messages, in_records, in_replies, one_of
 from rag_zeval.cases.paths import ABSENT, at_path, option, pattern_of, roots_of, stem_of
 from rag_zeval.cases.suggestions import NEEDED, OBJECTS, TOLD, fields_inside, missing_columns, seems
+from rag_zeval.cases.systems import answers_of_systems, several_answers
 from rag_zeval.errors import InputError, nearest
 from rag_zeval.files import Row
+from rag_zeval.judge.schema import LETTERS
 
 LOOKED_AT = 100  # rows from whose values a suggestion is derived
 
@@ -28,6 +30,8 @@ class Columns:
     unused: the columns that hold none of our fields.
     overlooked: for some unused columns, what they seem to hold by their name, in words.
     separator: a pattern of what stands between several contexts in one text.
+    systems: the columns or paths that hold the answers of one system each, if the user chose several. The first is also
+        in `of`.
     """
 
     layout: str
@@ -35,19 +39,38 @@ class Columns:
     unused: tuple[str, ...]
     overlooked: Mapping[str, str]
     separator: str | None = None
+    systems: tuple[str, ...] = ()
 
     def value(self, row: Row, field: str) -> Any:
-        """Return a row's value of a field, or None if it has none."""
+        """Return a row's value of a field, or None if it has none. Answers of several systems are an object."""
+        if field == "answer" and self.systems:
+            answers = {name: at_path(row, name) for name in self.systems}
+            return {name: value for name, value in answers.items() if value is not ABSENT and not is_nothing(value)}
         value = at_path(row, self.of[field]) if field in self.of else None
         return None if value is ABSENT else value
 
 
-def check_names(names: Mapping[str, str]) -> None:
-    """Raise InputError if the user names a field that does not exist."""
-    for name in names:
-        if name not in FIELDS:
-            hint = nearest(name, FIELDS) or f"; choose from: {', '.join(FIELDS)}"
-            raise InputError(f"--map {name}={names[name]}: unknown field '{name}'{hint}")
+def chosen_columns(names: Mapping[str, str | int | Sequence[str | int]]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the column that the user chose for each field, and those that hold the answers of one system each.
+
+    Raises InputError for a field that does not exist, and for several columns of a field that is not the answer.
+    """
+    chosen: dict[str, str] = {}
+    systems: tuple[str, ...] = ()
+    for field, given in names.items():
+        several = isinstance(given, (list, tuple))
+        columns = [*map(str, given)] if isinstance(given, (list, tuple)) else [str(given)]  # a frame's may be numbers
+        told = " ".join(option(field, column) for column in columns) or f"--map {field}=COLUMN"
+        if field not in FIELDS:
+            hint = nearest(field, FIELDS) or f"; choose from: {', '.join(FIELDS)}"
+            raise InputError(f"{told}: unknown field '{field}'{hint}")
+        if not 1 <= len({*columns}) == len(columns) <= len(LETTERS):
+            raise InputError(f"{told}: names {len(columns)} columns, must name 1 to {len(LETTERS)}, each once")
+        if len(columns) > 1 and field != "answer":
+            raise InputError(f"{told}: a field has one column; only answer may have several, one for each system")
+        chosen[field] = columns[0]
+        systems = tuple(columns) if several and field == "answer" else systems
+    return chosen, systems
 
 
 def choose(
@@ -56,6 +79,7 @@ def choose(
     names: Mapping[str, str],
     sample: Sequence[Row],
     judged: bool = True,
+    systems: tuple[str, ...] = (),
 ) -> Columns:
     """Return the columns to read, with the field that each holds.
 
@@ -64,12 +88,13 @@ def choose(
     names: the user's choice of columns, from our field to a column or path that exists.
     sample: some rows, from which a column for a missing field is suggested.
     judged: whether the file must have a reference, retrieved contexts or ground truth.
+    systems: the columns or paths that the user chose for the answers of one system each.
 
     Raises InputError if two columns may hold the same field, and if required fields are missing. The message says
     which option to add.
     """
     taken = dict(names)
-    roots = {root for path in names.values() for root in roots_of(path, there)}
+    roots = {root for path in (*names.values(), *systems) for root in roots_of(path, there)}
     layout = next((one for one in LAYOUTS if _fits(one, there, names)), None)
     written = {snake_name(name): name for name in there}
     for field, name in layout.columns.items() if layout else ():
@@ -87,7 +112,8 @@ def choose(
                 free = {name: count for name, count in free.items() if not _holds_numbers(name, sample)}
                 free |= _patterns(free)
             found = [name for name in free if field in fields_of(stem_of(name))]
-            if one := one_of(found, field, free):
+            alike = answers_of_systems(_values(free, sample)) if field == "answer" and len(found) > 1 else []
+            if one := one_of(found, field, free, alike):
                 taken[field] = one
     _look_into_objects(taken, names, there, wrappers, sample)
     _check_reference(taken, names, there)
@@ -108,7 +134,12 @@ def choose(
     used = {*roots, *(root for path in taken.values() for root in roots_of(path, there))}
     unused = [name for name in there if name not in used and name.partition(".")[0] not in roots]
     overlooked: dict[str, str] = {}
-    for name in (name for name in unused if there[name] and not _holds_numbers(name, sample)):
+    unclear = [name for name in unused if name not in meant_otherwise]
+    of_systems = _answers_beside(taken, systems, unclear, sample)
+    if others := [name for name in of_systems if name in unused]:
+        overlooked[others[0]] = f"if it holds another system's {FIELDS['answer']}, add {several_answers(of_systems)}"
+    others = [name for name in unused if name not in of_systems and there[name] and not _holds_numbers(name, sample)]
+    for name in others:
         told = [field for field in TOLD if field in OBJECTS or name not in wrappers]
         if meaning := seems(name, meant_otherwise, taken, told, sample):
             overlooked[name] = meaning
@@ -118,7 +149,21 @@ def choose(
             overlooked.setdefault(path, f"if it holds the {FIELDS[field]}, add {option(field, path)}")
     name = f"columns of {layout.name}" if layout else "columns known by their names"
     separator = layout.separator if layout and "contexts" not in names else None
-    return Columns(name, taken, tuple(unused), overlooked, separator)
+    return Columns(name, taken, tuple(unused), overlooked, separator, systems)
+
+
+def _answers_beside(
+    taken: Mapping[str, str], systems: Sequence[str], free: Sequence[str], sample: Sequence[Row]
+) -> list[str]:
+    """Return the columns that seem to hold the answers of several systems: free ones, and those of the answer."""
+    judged = systems or [taken[field] for field in ("answer",) if field in taken]
+    if "truth" not in taken:
+        judged = [name for name in judged if plain_name(name) != "answer"]  # which may hold gold answers
+    return answers_of_systems(_values([*judged, *free], sample), judged)
+
+
+def _values(names: Iterable[str], sample: Sequence[Row]) -> dict[str, list[Any]]:
+    return {name: [at_path(row, name) for row in sample] for name in names}
 
 
 def _look_into_objects(

@@ -6,6 +6,7 @@ from typing import Any
 from rag_zeval.cases.cells import is_nothing, is_numbers, is_object, unfolded
 from rag_zeval.cases.names import FIELDS, RECORDS, REPLIES, fields_of, plain_name
 from rag_zeval.cases.paths import ABSENT, at_path, option, quoted_list
+from rag_zeval.cases.systems import several_answers
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
 
@@ -85,12 +86,14 @@ def _holds(path: str, sample: Sequence[Row]) -> bool:
     return any(at_path(row, path) is not ABSENT for row in sample)
 
 
-def one_of(found: Sequence[str], field: str, there: Mapping[str, int]) -> str | None:
+def one_of(found: Sequence[str], field: str, there: Mapping[str, int], systems: Sequence[str] = ()) -> str | None:
     """Return the column to use, or None if none was found.
 
     A column without any value is used only if all are empty. Our own name wins. An exception is `answer`, because it
     may hold gold answers. A prompt gives way to a query, because it may hold the contexts, too. Raises InputError if
     several columns are left.
+
+    systems: the columns that seem to hold the answers of several systems.
     """
     filled = [name for name in found if there[name]] or found[:1]
     if not {"prompt", "input"}.issuperset(map(plain_name, filled)):
@@ -103,8 +106,13 @@ def one_of(found: Sequence[str], field: str, there: Mapping[str, int]) -> str | 
     other = ""
     if field == "answer":
         gold = min(filled, key=lambda name: plain_name(name) != "answer")  # in files of benchmarks
-        judged = next(name for name in reversed(filled) if name != gold) if len(filled) == 2 else "COLUMN"
-        other = f"; if '{gold}' holds the {FIELDS['truth']}, {option('answer', judged)} {option('truth', gold)}"
+        one = next(name for name in reversed(filled) if name != gold) if len(filled) == 2 else "COLUMN"
+        several = several_answers(systems) if len({*systems} & {*filled}) > 1 else None
+        if several:
+            other = f"; if {quoted_list(systems)} are answers of several systems, {several}"
+        if not several or gold not in systems:
+            judged = several or option("answer", one)
+            other += f"; if '{gold}' holds the {FIELDS['truth']}, {judged} {option('truth', gold)}"
     raise InputError(f"columns {quoted_list(filled)} could each hold the {FIELDS[field]}: add {way_out}{other}")
 
 

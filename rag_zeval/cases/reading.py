@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,7 +26,7 @@ from rag_zeval.cases.cells import (
     unfolded,
     unquoted,
 )
-from rag_zeval.cases.columns import LOOKED_AT, Columns, check_names, choose
+from rag_zeval.cases.columns import LOOKED_AT, Columns, choose, chosen_columns
 from rag_zeval.cases.excel import Formatted
 from rag_zeval.cases.names import FIELDS, PLACEHOLDERS, SPREADSHEET_ERRORS, TOTALS, fields_of
 from rag_zeval.cases.objects import read_objects
@@ -82,8 +82,10 @@ class CaseFile:
         of = {"contexts" if name == "passage" else name: column for name, column in self.columns.of.items()}
         for name in FIELDS:
             if name in of and name != "run":
-                kind = "columns" if "*" in of[name] else "column"
-                yield f"  {FIELDS[name]}: {kind} '{of[name]}', in {self._count(name)} of {count}"
+                columns = self.columns.systems if name == "answer" else ()
+                kind = "columns" if columns or "*" in of[name] else "column"
+                told = FIELDS["answers"] if columns else FIELDS[name]
+                yield f"  {told}: {kind} {quoted_list(columns or [of[name]])}, in {self._count(name)} of {count}"
         if self.unnamed:
             yield f"  id: missing in {self.unnamed} of {count}, which are paired with other files by their question"
         if self.system is not None:
@@ -190,7 +192,7 @@ class BadRows(InputError):
 
 def read_cases(
     source: Any,
-    names: Mapping[str, str | int] | None = None,
+    names: Mapping[str, str | int | Sequence[str | int]] | None = None,
     *,
     encoding: str | None = None,
     skip_bad_rows: bool = False,
@@ -208,7 +210,8 @@ def read_cases(
         source: A path, a DataFrame, a `datasets.Dataset`, an Arrow table, or a list. The answers of several systems are
             in one source, with a column `system` that names them.
         names: The columns that you choose: for a field, its column or a path into objects. They take precedence over
-            the recognised names. Example: `{"question": "q", "answer": "out.text"}`.
+            the recognised names. Example: `{"question": "q", "answer": "out.text"}`. A list of columns for "answer"
+            makes a system of each, named by its column.
         encoding: The encoding of a text file. Default: UTF-8, or UTF-16 or UTF-32 with a byte order mark.
         skip_bad_rows: Skip rows that cannot be read, and list them in `left_out`.
         system: The system of answers that name none. Default: the file's name without its suffix, or "answer" for a
@@ -219,8 +222,7 @@ def read_cases(
         InputError: If a column is missing or ambiguous, or if rows cannot be read. It names file, line and column of
             the first 20 such rows.
     """
-    places = {ours: str(theirs) for ours, theirs in (names or {}).items()}  # a frame's columns may be numbers
-    check_names(places)
+    places, systems = chosen_columns(names or {})
     if isinstance(source, (str, Path)):
         path = Path(source)
         name, default = str(path), path.name.removesuffix(".gz").rpartition(".")[0] or path.name
@@ -229,7 +231,7 @@ def read_cases(
         name, default = type(source).__name__, "answer"
         with locate(name):
             rows = list(read_objects(source)).__iter__
-    return _Reader(name, rows, places, system or default, judged).read(skip_bad_rows)
+    return _Reader(name, rows, places, systems, system or default, judged).read(skip_bad_rows)
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
@@ -274,6 +276,7 @@ class _Reader:
     name: str
     rows: Callable[[], Iterator[PlacedRow]]
     names: Mapping[str, str]
+    systems: tuple[str, ...]  # columns of answers that the user chose
     system: str
     judged: bool
     bad: list[str] = field(default_factory=list)
@@ -299,7 +302,7 @@ class _Reader:
         by_name = self.system if any(self.system in case.answers for case in cases) else None
         texts = {(case.question, *case.answers.items(), case.contexts) for case in cases}
         repeated = len(cases) - len(texts)
-        encoded = tuple(name for name in columns.of.values() if name in self.encoded)
+        encoded = tuple(name for name in dict.fromkeys([*columns.of.values(), *self.systems]) if name in self.encoded)
         return CaseFile(self.name, cases, columns, self.unnamed, tuple(self.bad), by_name, repeated, encoded)
 
     def _columns(self) -> tuple[Columns, int]:
@@ -308,7 +311,8 @@ class _Reader:
         texts: Counter[str] = Counter()
         objects: Counter[str] = Counter()
         quoted: Counter[str] = Counter()
-        found: Counter[str] = Counter()
+        found: Counter[tuple[str, str]] = Counter()
+        given = dict.fromkeys([*self.names.items(), *(("answer", path) for path in self.systems)])
         sample: list[Row] = []
         number = 0
         header: str | None = None  # the place of a row that seems to be the header
@@ -328,8 +332,8 @@ class _Reader:
                 quoted[name] += unquoted(value) is not value
                 if isinstance(value, str) and DECIMAL_COMMA.fullmatch(value):
                     self.commas.add(name)
-            for ours, path in self.names.items():
-                found[ours] += at_path(row, path) is not ABSENT
+            for ours, path in given:
+                found[ours, path] += at_path(row, path) is not ABSENT
             if len(sample) < LOOKED_AT:
                 sample.append(row)
         self.encoded = {name for name, count in quoted.items() if count and count == texts[name]}
@@ -342,13 +346,13 @@ class _Reader:
             raise BadRows(reasons, number, number, others=False)
         try:
             with locate(self.name):
-                for ours, path in self.names.items():
-                    if not found[ours]:
+                for ours, path in given:
+                    if not found[ours, path]:
                         raise InputError(
                             f"--map {ours}={path}: no row has '{path}'; columns: {', '.join(map(repr, there))}"
                         )
                 wrappers = {name for name in there if objects[name] and not texts[name]}
-                return choose(there, wrappers, self.names, sample, self.judged), number
+                return choose(there, wrappers, self.names, sample, self.judged, self.systems), number
         except InputError:
             if header is None:
                 raise
@@ -401,7 +405,7 @@ class _Reader:
         question = read("question", as_text)
         if question is None:
             raise InputError(_no_question(row, columns))
-        answers, unanswered = self._answers(row, columns, read("system", as_id) or self.system)
+        answers, unanswered = self._answers(row, columns, read("system", as_id))
         passed = "passage" if "passage" in columns.of else "contexts"
         as_contexts = partial(as_chunks, column=columns.of.get(passed, ""), separator=columns.separator)
         contexts, ids = read(passed, as_contexts)
@@ -447,13 +451,17 @@ class _Reader:
         self.repeated[of] += 1
         return id_ if self.repeated[of] == 1 else f"{id_}#{self.repeated[of]}"
 
-    def _answers(self, row: Row, columns: Columns, system: str) -> tuple[dict[str, str], dict[str, str]]:
+    def _answers(self, row: Row, columns: Columns, system: str | None) -> tuple[dict[str, str], dict[str, str]]:
         """Return each system's answer, and for each system without one the reason.
 
+        system: the one that the row names. If the row has several answers, each of their names begins with it.
         A missing answer is an empty text. Raises InputError if the column `answers` cannot be read as answers by
         system.
         """
-        if "answers" in columns.of:
+        if columns.systems:
+            there = {name: at_path(row, name) for name in columns.systems}
+            found = [(name, name, None if value is ABSENT else value) for name, value in there.items()]
+        elif "answers" in columns.of:
             name, several = columns.of["answers"], unfolded(columns.value(row, "answers"))
             if isinstance(several, list) and ("answers" in self.names or "reference" in columns.of):
                 several = {LETTERS[at] if at < len(LETTERS) else str(at): answer for at, answer in enumerate(several)}
@@ -475,15 +483,18 @@ class _Reader:
                 raise InputError(f"column '{name}' must be an object of answers by system{hint}")
             if not 1 <= len(several) <= len(LETTERS):
                 raise InputError(f"column '{name}' has {len(several)} answers, must have 1 to {len(LETTERS)}")
+            found = [(str(of), name, value) for of, value in several.items()]
         else:
-            name, several = columns.of["answer"], {system: columns.value(row, "answer")}
+            found = [(system or self.system, columns.of["answer"], columns.value(row, "answer"))]
+            system = None
         answers, unanswered = {}, {}
-        for of, value in several.items():
+        for of, name, value in found:
             with locate(f"column '{name}'"):
                 text, why = _answer(_joined(value, name, row, "answer" in self.names), row)
-            answers[str(of)] = text or ""
+            called = f"{system}: {of}" if system else of
+            answers[called] = text or ""
             if text is None:
-                unanswered[str(of)] = why
+                unanswered[called] = why
         return answers, unanswered
 
 

@@ -9,6 +9,7 @@ from rag_zeval.cases.cells import as_chunks, as_text, as_truth, is_nothing, is_n
 from rag_zeval.cases.names import CHUNK_TEXT, FIELDS, NAMES, TEXT_PARTS, fields_of, plain_name, snake_name
 from rag_zeval.cases.nested import EXPECTED, SPEAKERS, fields_in_record, role_of, spoken_by
 from rag_zeval.cases.paths import ABSENT, at_path, is_number, numbered, option, pattern_of, quoted_list, stem_of
+from rag_zeval.cases.systems import answers_of_systems, is_true, told_as_answers
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
 
@@ -26,8 +27,6 @@ ASIDE = {
     "comment", "description", "error", "expected", "explanation", "gold", "justification", "metadata", "rationale",
     "reason", "reasoning", "reference", "template",
 }  # fmt: skip
-# Words in the name of a column whose answers people wrote, or that are right: they are no answers to judge.
-TRUE = {"annotator", "correct", "expert", "expected", "gold", "golden", "human", "ideal", "reference", "sme", "true"}
 MOST_WORDS = 6  # in a column's name
 DEEPEST = 4  # names in a suggested path
 LOOKED_INSIDE = 10  # rows of every file into whose objects we look, which may have many names
@@ -53,7 +52,7 @@ def seems(
     ends_so = plain_name(name).endswith(("_answer", "_response"))  # of a system, such as gpt4_answer
     begins_so = snake_name(name).startswith(("answer_", "response_"))  # such as answer_old, but not answer_relevancy
     ends_so |= begins_so and _may_be("answer", name, [row.get(name) for row in sample])
-    is_gold = snake_name(name).endswith("_answers") or _is_true(name)  # such as possible_answers, human_answer
+    is_gold = snake_name(name).endswith("_answers") or is_true(name)  # such as possible_answers, human_answer
     named = (
         fields_of(name)
         or fields_of(stem_of(pattern_of(name)))
@@ -64,10 +63,6 @@ def seems(
         return None
     field = "truth" if plain_name(name) == "answer" and "truth" not in taken else fields[0]
     return f"if it holds the {FIELDS[field]}, add {option(field, name)}"
-
-
-def _is_true(name: str) -> bool:
-    return not TRUE.isdisjoint(snake_name(name).split("_"))
 
 
 def _like(name: str) -> list[str]:
@@ -86,11 +81,20 @@ def missing_columns(
     """Return the error message: the missing fields, the columns of the file, and the options that may fix it."""
     if not taken and (text := next(filter(_is_text, there), None)):
         return f"the first line must name the columns, such as question,answer,contexts; '{text}' is no name"
-    found = _suggested(lacking, taken, sample)
     told = ", the ".join(FIELDS[field] for field in lacking)
-    options = " ".join(option(field, column) for field, column in found.items())
+    told = f"no column found for the {told}; columns: {quoted_list(there) or 'none'}. "
+    if systems := _several(taken, sample) if "answer" in lacking else []:
+        lacking = [field for field in lacking if field != "answer"]
+        taken = {**taken, **dict(zip(systems, systems, strict=True))}  # they hold no other field
+    found = _suggested(lacking, taken, sample)
+    options = [option(field, column) for field, column in found.items()]
     guess = "" if "COLUMN" in found.values() else ", if that is what they hold"
-    return f"no column found for the {told}; columns: {quoted_list(there) or 'none'}. Add {options}{guess}"
+    return f"{told}{' '.join([told_as_answers(systems) if systems else 'Add', *options])}{guess}"
+
+
+def _several(taken: Mapping[str, str], sample: Sequence[Row]) -> list[str]:
+    free = {path: values for path, values in _paths(sample).items() if path not in taken.values()}
+    return answers_of_systems({path: values for path, values in free.items() if not _is_beside_truth(path)})
 
 
 def _suggested(lacking: Sequence[str], taken: Mapping[str, str], sample: Sequence[Row]) -> dict[str, str]:
@@ -105,7 +109,7 @@ def _suggested(lacking: Sequence[str], taken: Mapping[str, str], sample: Sequenc
     for field in [*lacking, *(field for field in ("contexts", "truth") if field not in (*lacking, *taken))]:
         free = [path for path in paths if path not in found.values() and _can_be(field, paths[path])]
         if field == "answer":
-            free = [path for path in free if paths[path] != truths and not _is_true(path.rpartition(".")[2])]
+            free = [path for path in free if paths[path] != truths and not is_true(path.rpartition(".")[2])]
         if field == "contexts":
             free = [path for path in free if not any(one.startswith(f"{path}.") for one in found.values())]
             free = list(dict.fromkeys(_with_siblings(path, paths) for path in free))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from rag_zeval.cases.columns import Columns, choose
 from rag_zeval.cases.names import FIELDS, LAYOUTS, NAMES, Layout, fields_of, plain_name
+from rag_zeval.cases.paths import option
 from rag_zeval.cases.reading import question_id, read_cases
 from rag_zeval.errors import InputError
 
@@ -146,6 +147,64 @@ def test_answers_that_may_be_meant_instead_are_told() -> None:
     others = {"answer_v2": "It is.", "answer_relevancy": 0.5, "answer_language": "en", "response_reason": "So it is."}
     told = read_cases([{"question": "q?", "answer": "It was.", "contexts": "c", **others}]).columns.overlooked
     assert told == {"answer_v2": "if it holds the answer, add --map answer=answer_v2"}
+
+
+ONE, TWO = "It opens at nine.", "It opens at ten."
+
+
+@pytest.mark.parametrize(
+    ("columns", "systems"),
+    [
+        ({"Baseline Response": ONE, "RAG Response": TWO}, ["Baseline Response", "RAG Response"]),
+        ({"gpt_answer": "ten", "llama_answer": "nine", "human_answer": ONE}, ["gpt_answer", "llama_answer"]),
+        ({"answer_gpt": ONE, "answer_llama": TWO, "answer_orig": ONE}, ["answer_gpt", "answer_llama"]),
+        ({"response1": "ten", "response2": "nine", "response3": None}, ["response1", "response2"]),
+        ({"summary_1": ONE, "summary_2": TWO, "summary_note": ONE}, ["summary_1", "summary_2"]),
+        ({"No RAG": ONE, "RAG": TWO}, ["No RAG", "RAG"]),
+        ({"dense_search": ONE, "hybrid_search": TWO}, ["dense_search", "hybrid_search"]),
+        ({"rag": {"reply": ONE}, "base": {"reply": TWO}}, ["rag.reply", "base.reply"]),
+        ({"gpt_answer": 1, "llama_answer": True}, []),
+        ({"gpt_answer": ["ten"], "llama_answer": ["nine"]}, []),
+        ({"question_fr": ONE, "question_de": TWO}, []),
+        ({"first_reason": ONE, "last_reason": TWO}, []),
+        ({"raw_output": ONE, "final_output": TWO}, []),  # of one system
+        ({"steps": [{"answer": ONE}, {"answer": TWO, "id": 2}]}, []),
+    ],
+)
+def test_columns_that_seem_to_be_answers_of_several_systems_are_told_together(
+    columns: dict[str, Any], systems: list[str]
+) -> None:
+    row = {"question": "q?", "contexts": "c", **columns}
+    with pytest.raises(InputError) as error:
+        read_cases([row])
+    typed = " ".join(option("answer", name) for name in systems)
+    told = (
+        f"'{systems[0]}' and '{systems[1]}' seem to be answers of several systems: add {typed}" if systems else ". Add "
+    )
+    assert told in str(error.value) and str(error.value).count("answer=") == max(len(systems), 1)
+    if systems:
+        assert [*read_cases([row], {"answer": systems}).cases[0].answers] == systems
+        alone = read_cases([row], {"answer": systems[0]}).columns.overlooked
+        assert alone.get(systems[1], typed).endswith(typed)
+
+
+def test_an_answer_beside_those_of_other_systems_is_told_with_them() -> None:
+    row = {"question": "q?", "answer": ONE, "base_answer": TWO, "contexts": "c"}
+    told = {"base_answer": "if it holds another system's answer, add --map answer=answer --map answer=base_answer"}
+    assert read_cases([{**row, "truth": "t"}]).columns.overlooked == told
+    assert read_cases([row]).columns.overlooked == {
+        "base_answer": "if it holds the answer, add --map answer=base_answer"
+    }
+    several = (
+        "'rag_answer', 'model_answer' are answers of several systems, --map answer=rag_answer --map answer=model_answer"
+    )
+    row = {"question": "q?", "rag_answer": ONE, "model_answer": TWO, "contexts": "c"}
+    with pytest.raises(InputError, match=f"or --map answer=model_answer; if {several}$"):
+        read_cases([row])
+    with pytest.raises(
+        InputError, match=f"{several}; if 'answer' holds .* --map answer=model_answer --map truth=answer$"
+    ):
+        read_cases([{**row, "answer": ONE}])
 
 
 def test_a_column_without_values_gives_way() -> None:
@@ -505,9 +564,12 @@ def test_expected_contexts_are_no_retrieved_ones() -> None:
         ({"contexts": "contexts.0.text"}, "no row has 'contexts.0.text'"),
         ({"contexts": "contexts.²"}, "no row has 'contexts.²'"),
         ({"anwser": "answer"}, "unknown field 'anwser' (did you mean 'answer'?)"),
+        ({"answer": ["answer", "NOTHERE"]}, "--map answer=NOTHERE: no row has 'NOTHERE'"),
+        ({"answer": []}, "names 0 columns, must name 1 to 26, each once"),
+        ({"truth": ["a", "b"]}, "--map truth=a --map truth=b: a field has one column; only answer may have several"),
     ],
 )
-def test_a_map_to_nowhere_is_an_error(names: dict[str, str], message: str) -> None:
+def test_a_map_to_nowhere_is_an_error(names: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as error:
         read_cases([BASE], names)
     assert message in str(error.value)

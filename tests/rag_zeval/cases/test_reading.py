@@ -211,6 +211,23 @@ def test_several_answers_to_a_question_may_be_of_several_systems() -> None:
     assert ids([{**row, "id": "a", "repetition_number": at} for at, row in enumerate(rows)]) == ["a", "a#2"]
 
 
+@pytest.mark.parametrize("answers", [("a", "b"), ("a", None), (" ", "#N/A"), (None, None), ("a", {"error": "slow"})])
+def test_columns_of_answers_are_read_as_an_object_of_them(answers: tuple[Any, Any]) -> None:
+    shared = {"id": "1", "question": "q?", "contexts": ["c"], "answer": "gold", "system": "mine"}
+    named = dict(zip(("No RAG", "rag.answer"), answers, strict=True))
+    wide = {**shared, "No RAG": answers[0], "rag": {"answer": answers[1], "time": 1}}
+    read = read_cases([wide], {"answer": ["No RAG", "rag.answer"]})
+    (case,) = read_cases([{**shared, "answers": named}], {"answers": "answers"}).cases
+    assert read.cases == [case]
+    assert f"answers by system: columns 'No RAG', 'rag.answer', in {int(len(case.unanswered) < 2)} of 1" in str(read)
+    assert "not used: 'answer'" in str(read) and "system: column 'system', in 1 of 1" in str(read)
+
+
+def test_one_column_in_a_list_names_its_system() -> None:
+    (case,) = read_cases([{**ROWS[0], 7: "seven"}], {"answer": [7]}).cases
+    assert case.answers == {"7": "seven"}
+
+
 def test_a_cell_in_which_a_formula_failed_holds_no_text() -> None:
     for failed, empty in (("#NAME?", "#N/A"), ("#WERT!", "#NV"), ("#ERROR!", "#N/D")):
         row = {"question": "q?", "answer": failed, "contexts": empty, "truth": "t"}
@@ -232,6 +249,8 @@ def test_names_of_systems() -> None:
     assert "system: column 'system', in 1 of 2" in str(read)
     (case,) = read_cases([{"question": "q", "answers": '{"old": "a", "new": "b"}', "contexts": "c"}]).cases  # in a cell
     assert case.answers == {"old": "a", "new": "b"}
+    (case,) = read_cases([{**rows[0], "system": "mine"}]).cases  # all of them are of several
+    assert (case.answers, [*case.unanswered]) == ({"mine: old": "a", "mine: new": ""}, ["mine: new"])
     for name, value, message in (
         ("answers", {"text": ["a"]}, "holds lists, not one answer for each system: for gold .* --map truth=answers$"),
         ("answer", ["a"], "must be a text, found a list: for gold .* truth=answer; if its .* --map answer=answer.0$"),

@@ -1,0 +1,118 @@
+"""Which columns seem to hold the answers of several systems, one column each.
+
+They are only suggested: a column is read in this way if the user says so.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from rag_zeval.cases.cells import is_nothing
+from rag_zeval.cases.names import fields_of, plain_name, snake_name
+from rag_zeval.cases.paths import is_number, option, pattern_of, quoted_list
+
+# Words in the name of a column whose answers people wrote, or that are right: they are no answers to judge.
+TRUE = {
+    "annotator", "correct", "expert", "expected", "gold", "golden", "human", "ideal", "orig", "original", "reference",
+    "sme", "true",
+}  # fmt: skip
+# The last or first word in the name of a column with the answers of one system, such as `rag_answer`.
+ANSWERS = {"answer", "completion", "output", "prediction", "reply", "response"}
+# Words that name a form of an answer or a step towards it. `raw_answer` and `answer` are of one system.
+FORMS = {"clean", "cleaned", "extracted", "final", "full", "initial", "parsed", "raw", "short"}
+# Words in the name of a column with long texts that are no answers.
+OTHER = {
+    "category", "comment", "description", "error", "explanation", "feedback", "justification", "message", "metadata",
+    "note", "rationale", "reason", "reasoning", "source", "span", "template", "title", "url",
+}  # fmt: skip
+SIGNS = ("ends", "begins", "numbered", "differs")  # that columns are alike, the strongest first
+SENTENCE = 3  # words, or ten letters of a script that may write no spaces
+# A number, a date, a time, or a flag: no name of a system.
+NO_NAME = re.compile(r"[\W\d]*|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}.*|true|false|yes|no", re.IGNORECASE | re.DOTALL)
+
+
+def is_true(name: str) -> bool:
+    """Whether the name of a column says that its answers are right, or of people."""
+    return not TRUE.isdisjoint(_words(name))
+
+
+def answers_of_systems(columns: Mapping[str, Sequence[Any]], judged: Collection[str] | None = None) -> list[str]:
+    """Return the columns that seem to hold the answers of several systems, at least two; otherwise an empty list.
+
+    Their names end or begin with a word such as `answer`, or differ in one word or number, as in `summary_1`. All hold
+    texts.
+
+    columns: names or paths, with the values of some rows. judged: if the file has answers, those of the columns that
+    are read as such. Then only columns that resemble one of them are returned, or that are called answers.
+    """
+    answers = judged or ()  # of the others, one that is called so may hold gold answers
+    free = {name: values for name, values in columns.items() if name in answers or plain_name(name) != "answer"}
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for name, values in free.items():
+        for group in _groups(name, [value for value in values if not is_nothing(value)]):
+            groups.setdefault(group, []).append(name)
+    found = []
+    for (sign, *_), names in groups.items():
+        systems = list({_system_words(name): name for name in reversed(names)}.values())[::-1]
+        if len(systems) > 1 and (sign == "ends" or judged is None or not {*judged}.isdisjoint(systems)):
+            found.append((SIGNS.index(sign), -len(systems), systems))
+    return min(found, default=(0, 0, []))[-1]
+
+
+def _groups(name: str, values: Sequence[Any]) -> list[tuple[str, ...]]:
+    """Return what the names of other columns must share with this one to be answers, too. Each begins with a sign."""
+    words, (*outer, last) = _words(name), name.split(".")
+    is_inside = len(outer) > 1 or is_number(last.removeprefix("-"))  # deep inside, or an item of a list
+    if not words or is_inside or is_true(name) or not any(map(_is_text, values)):
+        return []
+    if fields_of(last) not in ([], ["answer"]):
+        return []
+    first, *_, last = (*words, *(word for word in map(_stem, words) if word))
+    if last in ANSWERS:
+        return [("ends", last)]
+    fields = {field for word in words for field in fields_of(word)}
+    has_sentences = 2 * sum(map(_is_sentence, values)) > len(values) and (
+        len(values) == 1 or len({*map(str, values)}) > 1
+    )
+    if not fields <= {"answer"} or not has_sentences or not OTHER.isdisjoint(map(_stem, words)):
+        return []
+    if first in ANSWERS:
+        return [("begins", first)]
+    groups: list[tuple[str, ...]] = [("numbered", pattern_of(name))] if pattern_of(name) != name else []
+    groups += [("differs", *words[:at], "*", *words[at + 1 :]) for at in range(len(words)) if len(words) > 1]
+    return [*groups, ("differs", "*", *words), ("differs", *words, "*")]
+
+
+def _words(name: str) -> list[str]:
+    return re.findall(r"[^\W_]+", snake_name(name))
+
+
+def _stem(word: str) -> str:
+    """Return a word without its number and its plural."""
+    return word.rstrip("0123456789").removesuffix("s")
+
+
+def _system_words(name: str) -> tuple[str, ...]:
+    """Return the words of a name that may name a system."""
+    return tuple(word for word in _words(name) if word not in FORMS)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and not NO_NAME.fullmatch(value.strip())
+
+
+def _is_sentence(value: Any) -> bool:
+    if not isinstance(value, str) or value.rstrip().endswith(("?", "？", "؟")):
+        return False
+    return len(value.split()) >= SENTENCE or (not value.isascii() and len(value) >= 10)
+
+
+def several_answers(columns: Sequence[str]) -> str:
+    """Return the options that make each of these columns the answers of a system."""
+    return " ".join(option("answer", name) for name in columns)
+
+
+def told_as_answers(columns: Sequence[str]) -> str:
+    """Return in words that columns seem to hold the answers of several systems, with the options to type."""
+    *others, last = columns
+    return f"{quoted_list(others)} and '{last}' seem to be answers of several systems: add {several_answers(columns)}"
