@@ -5,7 +5,7 @@ from typing import Any
 
 from rag_zeval.cases.cells import is_nothing, is_numbers, is_object, unfolded
 from rag_zeval.cases.names import FIELDS, RECORDS, REPLIES, fields_of, plain_name
-from rag_zeval.cases.paths import ABSENT, at_path, option, quoted_list
+from rag_zeval.cases.paths import ABSENT, at_path, one_option, option, quoted_list
 from rag_zeval.cases.systems import several_answers
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
@@ -102,7 +102,7 @@ def one_of(found: Sequence[str], field: str, there: Mapping[str, int], systems: 
         return next(iter(filled), None)
     if field in filled and field != "answer":
         return field
-    way_out = " or ".join(option(field, name) for name in filled)
+    way_out = one_option(field, filled)
     other = ""
     if field == "answer":
         gold = min(filled, key=lambda name: plain_name(name) != "answer")  # in files of benchmarks

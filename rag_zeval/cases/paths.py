@@ -66,6 +66,11 @@ def option(field: str, column: str) -> str:
     return f"--map {shlex.quote(f'{field}={column}')}"
 
 
+def one_option(field: str, columns: Iterable[str]) -> str:
+    """Return the options, one of which says that a column holds a field."""
+    return " or ".join(option(field, column) for column in columns)
+
+
 def numbered(pattern: str, names: Iterable[str]) -> list[str]:
     """Return the names that a pattern such as `context_*` or `docs[*].text` matches, ordered by their numbers."""
     before, star, after = pattern.partition("*")

@@ -30,8 +30,9 @@ from rag_zeval.cases.columns import LOOKED_AT, Columns, choose, chosen_columns
 from rag_zeval.cases.excel import Formatted
 from rag_zeval.cases.names import FIELDS, PLACEHOLDERS, SPREADSHEET_ERRORS, TOTALS, fields_of
 from rag_zeval.cases.objects import read_objects
-from rag_zeval.cases.paths import ABSENT, at_path, option, quoted_list
+from rag_zeval.cases.paths import ABSENT, at_path, one_option, option, quoted_list
 from rag_zeval.cases.row_files import LaterHeader, PlacedRow, read_table
+from rag_zeval.cases.systems import naming_systems
 from rag_zeval.errors import InputError
 from rag_zeval.files import MOST, Row, locate
 from rag_zeval.judge.needs import BETWEEN
@@ -64,6 +65,8 @@ class CaseFile:
     system: the name that answers without a system got, if there are any.
     repeated: number of cases with the same texts as an earlier one.
     encoded: the columns in which every text was a JSON string, read without its quotation marks.
+    several: number of questions that one system seems to answer in several ways.
+    naming: the unused columns that then may name the system of each row.
     """
 
     name: str
@@ -74,6 +77,8 @@ class CaseFile:
     system: str | None = None
     repeated: int = 0
     encoded: tuple[str, ...] = ()
+    several: int = 0
+    naming: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[str]:
         """Yield the report on the file: which column holds each field, in how many cases, and what is not used."""
@@ -144,12 +149,11 @@ class CaseFile:
         if prompts := [case for case in self.cases if any(map(partial(_is_inside, case.question), case.contexts))]:
             said = f"{len(prompts)} of {len(self.cases)} contain a retrieved context"
             yield f"  warning: question: {said}; if it is the whole prompt, add --map question=COLUMN"
-        if not self.columns.of.keys() & {"system", "answers", "run"}:
-            answers = {(case.question, *case.answers.values()) for case in self.cases}
-            several = Counter(question for question, *_ in answers)
-            if count := sum(number > 1 for number in several.values()):
-                said = f"several answers to {counted(count, 'question')}; if they are of several systems, or versions"
-                yield f"  warning: {said} of one, add --map system=COLUMN"
+        if self.several:
+            said = (
+                f"several answers to {counted(self.several, 'question')}; if they are of several systems, or versions"
+            )
+            yield f"  warning: {said} of one, add {one_option('system', self.naming or ('COLUMN',))}"
         if self.repeated:
             said = f"{counted(self.repeated, 'case')} with the question, answer and contexts of another"
             yield f"  warning: {said}; all are judged"
@@ -264,6 +268,12 @@ def converted(row: Row, name: str, convert: Callable[[Any], T]) -> T:
         return convert(row.get(name))
 
 
+def _several_answers(cases: Iterable[Case]) -> int:
+    """Return the number of questions with several different answers."""
+    answers = {(case.question, *case.answers.values()) for case in cases}
+    return sum(number > 1 for number in Counter(question for question, *_ in answers).values())
+
+
 def question_id(question: str) -> str:
     """Return the id of a case whose file gives none. Equal questions have equal ids."""
     return text_id("q", question)
@@ -282,6 +292,8 @@ class _Reader:
     bad: list[str] = field(default_factory=list)
     unnamed: int = 0
     first: dict[tuple[str, ...], tuple[str, Case]] = field(default_factory=dict)  # by id and systems
+    duplicate: str | None = None  # the first duplicate of an id
+    asked_otherwise: bool = False  # whether one has another question
     repeated: Counter[tuple[str, ...]] = field(default_factory=Counter)
     encoded: set[str] = field(default_factory=set)  # columns in which every text is a JSON string
     commas: set[str] = field(default_factory=set)  # columns with a number that has a decimal comma
@@ -289,7 +301,7 @@ class _Reader:
     def read(self, skip_bad_rows: bool) -> CaseFile:
         columns, number = self._columns()
         cases = []
-        for place, row in self._grouped(columns) if "passage" in columns.of else self._filled():
+        for place, row in self._read(columns):
             try:
                 with locate(place):
                     if isinstance(row, InputError):
@@ -298,12 +310,28 @@ class _Reader:
             except InputError as error:
                 self.bad.append(str(error))
         if self.bad and not (skip_bad_rows and cases):
-            raise BadRows(self.bad, len(self.bad), number, others=bool(cases))
+            if self.duplicate and not self.asked_otherwise and (naming := self._naming(columns, "id")):
+                is_one = f"'{naming[0]}'" if len(naming) == 1 else "one of the columns"
+                told = f"if {is_one} names the system of each row, add {one_option('system', naming)}"
+                raise InputError(f"{self.duplicate}: {told}")
+            raise BadRows(self.bad, len(self.bad), number, others=bool(cases) and self.duplicate is None)
         by_name = self.system if any(self.system in case.answers for case in cases) else None
         texts = {(case.question, *case.answers.items(), case.contexts) for case in cases}
         repeated = len(cases) - len(texts)
         encoded = tuple(name for name in dict.fromkeys([*columns.of.values(), *self.systems]) if name in self.encoded)
-        return CaseFile(self.name, cases, columns, self.unnamed, tuple(self.bad), by_name, repeated, encoded)
+        several = 0 if columns.of.keys() & {"system", "answers", "run"} else _several_answers(cases)
+        naming = self._naming(columns, "question") if several else ()
+        bad = tuple(self.bad)
+        return CaseFile(self.name, cases, columns, self.unnamed, bad, by_name, repeated, encoded, several, naming)
+
+    def _read(self, columns: Columns) -> Iterator[PlacedRow]:
+        return self._grouped(columns) if "passage" in columns.of else self._filled()
+
+    def _naming(self, columns: Columns, field: str) -> tuple[str, ...]:
+        """Return the unused columns that may name the system of each row: rows with the same field differ in them."""
+        rows = (row for _, row in self._read(columns) if not isinstance(row, InputError))
+        keyed = ((" ".join(str(columns.value(row, field)).split()), row) for row in rows)
+        return () if "system" in columns.of else tuple(naming_systems(keyed, columns.unused))
 
     def _columns(self) -> tuple[Columns, int]:
         """Return the chosen columns and the number of rows. Columns that are null in every row count, too."""
@@ -444,10 +472,15 @@ class _Reader:
                     f"retrieved passage, add {option('passage', columns.of['contexts'])}"
                 )
         if given is not None and earlier[0] != place and "run" not in columns.of:
-            raise InputError(
-                f"duplicate id '{id_}', also in {earlier[0]}: give each row its own id, or remove column "
-                f"'{columns.of['id']}'"
-            )
+            is_same = earlier[1].question == case.question
+            told = f"duplicate id '{id_}', also in {earlier[0]}{'' if is_same else ', with another question'}"
+            self.duplicate = self.duplicate or f"{place}: {told}"
+            self.asked_otherwise |= not is_same
+            column = columns.of["id"]
+            way_out = f", or remove column '{column}'"
+            if not is_same:
+                way_out = f"; if column '{column}' holds other ids, such as those of documents, remove or rename it"
+            raise InputError(f"{told}: give each row its own id{way_out}")
         self.repeated[of] += 1
         return id_ if self.repeated[of] == 1 else f"{id_}#{self.repeated[of]}"
 

@@ -1,15 +1,17 @@
-"""Which columns seem to hold the answers of several systems, one column each.
+"""Which columns seem to hold the answers of several systems, one column each, or to name the system of each row.
 
 They are only suggested: a column is read in this way if the user says so.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from rag_zeval.cases.cells import is_nothing
 from rag_zeval.cases.names import fields_of, plain_name, snake_name
 from rag_zeval.cases.paths import is_number, option, pattern_of, quoted_list
+from rag_zeval.files import Row
 
 # Words in the name of a column whose answers people wrote, or that are right: they are no answers to judge.
 TRUE = {
@@ -25,8 +27,16 @@ OTHER = {
     "category", "comment", "description", "error", "explanation", "feedback", "justification", "message", "metadata",
     "note", "rationale", "reason", "reasoning", "source", "span", "template", "title", "url",
 }  # fmt: skip
+# Words in the name of a column that tells systems, or versions of one, apart.
+SYSTEMS = {
+    "agent", "approach", "architecture", "arm", "config", "configuration", "experiment", "llm", "method", "mode",
+    "model", "pipeline", "provider", "rag", "retriever", "setting", "setup", "strategy", "system", "technique",
+    "variant", "version",
+}  # fmt: skip
 SIGNS = ("ends", "begins", "numbered", "differs")  # that columns are alike, the strongest first
 SENTENCE = 3  # words, or ten letters of a script that may write no spaces
+LONGEST_NAME = 60  # characters of a system's name
+MOST_NAMED = 3  # columns that may name the system
 # A number, a date, a time, or a flag: no name of a system.
 NO_NAME = re.compile(r"[\W\d]*|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}.*|true|false|yes|no", re.IGNORECASE | re.DOTALL)
 
@@ -116,3 +126,31 @@ def told_as_answers(columns: Sequence[str]) -> str:
     """Return in words that columns seem to hold the answers of several systems, with the options to type."""
     *others, last = columns
     return f"{quoted_list(others)} and '{last}' seem to be answers of several systems: add {several_answers(columns)}"
+
+
+def naming_systems(rows: Iterable[tuple[str, Row]], columns: Iterable[str]) -> list[str]:
+    """Return the columns that seem to name the system of each row, at most three.
+
+    Rows of one key differ in such a column. Its values are few and short texts. If some columns are called so, as
+    `model` is, only these are returned.
+
+    rows: each with its key, such as the id of its question.
+    """
+    keys: Counter[str] = Counter()
+    seen: dict[str, set[tuple[str, str]]] = {name: set() for name in columns}
+    for key, row in rows:
+        keys[key] += 1
+        for name in [*seen]:
+            pair = (key, str(row.get(name)))
+            if _is_name(row.get(name)) and pair not in seen[name]:
+                seen[name].add(pair)
+            else:
+                del seen[name]
+    most = max([*keys.values(), keys.total() // 2], default=0)
+    found = [name for name, of in seen.items() if len({value for _, value in of}) <= most]
+    called = [name for name in found if not SYSTEMS.isdisjoint(_words(name))]
+    return (called or found)[:MOST_NAMED]
+
+
+def _is_name(value: Any) -> bool:
+    return _is_text(value) and len(value) <= LONGEST_NAME and not is_nothing(value)
