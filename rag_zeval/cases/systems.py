@@ -24,8 +24,9 @@ ANSWERS = {"answer", "completion", "output", "prediction", "reply", "response"}
 FORMS = {"clean", "cleaned", "extracted", "final", "full", "initial", "parsed", "raw", "short"}
 # Words in the name of a column with long texts that are no answers.
 OTHER = {
-    "category", "comment", "description", "error", "explanation", "feedback", "justification", "message", "metadata",
-    "note", "rationale", "reason", "reasoning", "source", "span", "template", "title", "url",
+    "category", "choice", "comment", "description", "error", "evidence", "explanation", "feedback", "justification",
+    "message", "metadata", "note", "option", "rationale", "reason", "reasoning", "retrieved", "source", "span",
+    "template", "title", "url",
 }  # fmt: skip
 # Words in the name of a column that tells systems, or versions of one, apart.
 SYSTEMS = {
@@ -34,7 +35,8 @@ SYSTEMS = {
     "variant", "version",
 }  # fmt: skip
 SIGNS = ("ends", "begins", "numbered", "differs")  # that columns are alike, the strongest first
-SENTENCE = 3  # words, or ten letters of a script that may write no spaces
+MOST_NAMES = 2  # in a path to an answer, such as `rag.answer`; deeper, a name may be that of a question
+SENTENCE, LETTERS_OF_SENTENCE = 3, 10  # words, or letters of a script that may write no spaces
 LONGEST_NAME = 60  # characters of a system's name
 MOST_NAMED = 3  # columns that may name the system
 # A number, a date, a time, or a flag: no name of a system.
@@ -71,23 +73,18 @@ def answers_of_systems(columns: Mapping[str, Sequence[Any]], judged: Collection[
 
 def _groups(name: str, values: Sequence[Any]) -> list[tuple[str, ...]]:
     """Return what the names of other columns must share with this one to be answers, too. Each begins with a sign."""
-    words, (*outer, last) = _words(name), name.split(".")
-    is_inside = len(outer) > 1 or is_number(last.removeprefix("-"))  # deep inside, or an item of a list
-    if not words or is_inside or is_true(name) or not any(map(_is_text, values)):
+    path, words = name.split("."), _words(name)
+    is_inside = len(path) > MOST_NAMES or is_number(path[-1].removeprefix("-"))  # such as an item of a list
+    if is_inside or is_true(name) or fields_of(path[-1]) not in ([], ["answer"]) or not any(map(_is_text, values)):
         return []
-    if fields_of(last) not in ([], ["answer"]):
-        return []
-    first, *_, last = (*words, *(word for word in map(_stem, words) if word))
-    if last in ANSWERS:
-        return [("ends", last)]
+    stems = [stem for stem in map(_stem, words) if stem]
+    if stems and stems[-1] in ANSWERS:
+        return [("ends", stems[-1])]
     fields = {field for word in words for field in fields_of(word)}
-    has_sentences = 2 * sum(map(_is_sentence, values)) > len(values) and (
-        len(values) == 1 or len({*map(str, values)}) > 1
-    )
-    if not fields <= {"answer"} or not has_sentences or not OTHER.isdisjoint(map(_stem, words)):
+    if not fields <= {"answer"} or not OTHER.isdisjoint(stems) or not _are_sentences(values):
         return []
-    if first in ANSWERS:
-        return [("begins", first)]
+    if stems and stems[0] in ANSWERS:
+        return [("begins", stems[0])]
     groups: list[tuple[str, ...]] = [("numbered", pattern_of(name))] if pattern_of(name) != name else []
     groups += [("differs", *words[:at], "*", *words[at + 1 :]) for at in range(len(words)) if len(words) > 1]
     return [*groups, ("differs", "*", *words), ("differs", *words, "*")]
@@ -111,10 +108,17 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and not NO_NAME.fullmatch(value.strip())
 
 
+def _are_sentences(values: Sequence[Any]) -> bool:
+    """Whether at least half of the values are sentences, and not all are the same one."""
+    is_varied = len(values) == 1 or len({*map(str, values)}) > 1
+    return is_varied and 2 * sum(map(_is_sentence, values)) >= len(values)
+
+
 def _is_sentence(value: Any) -> bool:
+    """Whether a value is a text of several words, and no question."""
     if not isinstance(value, str) or value.rstrip().endswith(("?", "？", "؟")):
         return False
-    return len(value.split()) >= SENTENCE or (not value.isascii() and len(value) >= 10)
+    return len(value.split()) >= SENTENCE or (not value.isascii() and len(value) >= LETTERS_OF_SENTENCE)
 
 
 def several_answers(columns: Sequence[str]) -> str:

@@ -165,6 +165,7 @@ ONE, TWO = "It opens at nine.", "It opens at ten."
         ({"rag": {"reply": ONE}, "base": {"reply": TWO}}, ["rag.reply", "base.reply"]),
         ({"gpt_answer": 1, "llama_answer": True}, []),
         ({"gpt_answer": ["ten"], "llama_answer": ["nine"]}, []),
+        ({"#1": ONE, "#2": TWO}, ["#1", "#2"]),
         ({"question_fr": ONE, "question_de": TWO}, []),
         ({"first_reason": ONE, "last_reason": TWO}, []),
         ({"raw_output": ONE, "final_output": TWO}, []),  # of one system
