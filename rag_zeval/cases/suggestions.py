@@ -11,7 +11,7 @@ from typing import Any
 from rag_zeval.cases.cells import as_chunks, as_text, as_truth, is_nothing, is_numbers, is_object, unfolded
 from rag_zeval.cases.name_words import field_said_by, is_about_truth
 from rag_zeval.cases.names import CHUNK_TEXT, FIELDS, NAMES, TEXT_PARTS, fields_of, plain_name, snake_name
-from rag_zeval.cases.nested import EXPECTED, SPEAKERS, fields_in_record, role_of, spoken_by
+from rag_zeval.cases.nested import EXPECTED, MESSAGES, SPEAKERS, fields_in_record, role_of, spoken_by, text_name
 from rag_zeval.cases.paths import ABSENT, at_path, is_number, numbered, option, pattern_of, quoted_list, stem_of
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
@@ -38,6 +38,7 @@ WORD = re.compile(r"[^\W\d_]{2,}")
 UNSPACED = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")  # Thai, Japanese, Chinese
 NO_CONTENT = re.compile(r"[!-~]*[\d_/#][!-~]*|.+\.(?:csv|docx?|html?|json|md|pdf|pptx?|txt|xlsx?)", re.IGNORECASE)
 FEW = 3  # texts
+TEXT_NAMES = {text for _, text in MESSAGES}
 SHOWN = 60  # characters of a value that a message shows
 QUESTIONS_ALONE = (
     "If these are questions without answers, `rag-zeval collect` asks your system, and `rag-zeval check-set` checks "
@@ -296,10 +297,10 @@ def _paths(sample: Sequence[Row]) -> dict[str, list[Any]]:
         elif is_objects and all(map(role_of, held)):
             # counted from the end, too, because dialogues differ in length
             for at in () if of_items else (*range(len(held)), *range(-len(held), 0)):
-                content = held[at]["content"]
-                walk(content, f"{path}.{at}.content", DEEPEST if isinstance(content, list) else depth)
+                content = held[at][text_name(held[at])]
+                walk(content, f"{path}.{at}.{text_name(held[at])}", DEEPEST if isinstance(content, list) else depth)
                 for name, inner in held[at].items() if at < 0 else ():  # such as the sources of an answer
-                    if name != "content" and (isinstance(inner, list) or fields_of(str(name))):
+                    if name != text_name(held[at]) and (isinstance(inner, list) or fields_of(str(name))):
                         walk(inner, f"{path}.{at}.{name}", depth)
         elif is_objects and depth < DEEPEST and not _can_be("contexts", [held]):
             is_one = len(held) == 1
@@ -337,7 +338,7 @@ def _said_by(path: str, sample: Sequence[Row]) -> str | None:
     The role is "" if it is not the same in all rows, and for a user who says more after this message.
     """
     message, _, name = path.rpartition(".")
-    role = spoken_by(message, sample) if name == "content" else None
+    role = spoken_by(message, sample) if name in TEXT_NAMES else None
     dialogue, _, number = message.rpartition(".")
     if role in SPEAKERS["question"] and is_number(number.removeprefix("-")):
         dialogues = [found for row in sample if isinstance(found := unfolded(at_path(row, dialogue)), list)]

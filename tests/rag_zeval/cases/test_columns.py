@@ -321,6 +321,16 @@ def test_the_sources_of_the_last_message_are_suggested_and_no_question_before_th
         read_cases([*data, longer])
 
 
+@pytest.mark.parametrize(("role", "text", "system"), [("speaker", "text", "agent"), ("from", "value", "gpt")])
+def test_dialogues_may_name_role_and_text_otherwise(role: str, text: str, system: str) -> None:
+    said = [{role: "human", text: "hi"}, {role: system, text: "Hello."}, {role: "human", text: "q?"}]
+    with pytest.raises(InputError) as error:
+        read_cases([{"turns": [*said, {role: system, text: "a"}], "contexts": "c"}])
+    assert told_names(error.value) == {"question": f"turns.-2.{text}", "answer": f"turns.-1.{text}"}
+    (case,) = read_cases([{"contexts": "c", "output": "a", "input": said[-1:]}]).cases
+    assert case.question == "q?"
+
+
 def test_the_last_turn_of_dialogues_is_suggested() -> None:
     turns = [{"type": "human", "content": "q?"}, {"type": "ai", "content": "a"}]
     data = [
