@@ -41,7 +41,9 @@ NAMES: Mapping[str, tuple[str, ...]] = {
         "model_output", "system_answer", "rag_answer", "predicted_answer", "generated_response", "model_response",
         "llm_response", "llm_output", "output_text", "completion", "generation", "generated_text", "pred", "hypothesis",
         "result", "generated_output", "agent_answer", "assistant_answer", "pred_answer", "pred_response",
-        "prediction_text", "filtered_resp", "reply",
+        "prediction_text", "filtered_resp", "reply", "predicted", "generated", "actual_answer", "actual_response",
+        "final_answer", "final_response", "ai_answer", "ai_response", "bot_answer", "bot_response", "chatbot_answer",
+        "chatbot_response", "rag_response",
     ),
     "contexts": (
         "context", "chunk", "document", "doc", "passage", "source_document", "retrieved_context", "retrieval_context",
@@ -107,6 +109,7 @@ REPLIES: tuple[Mapping[str, str], ...] = (
     # Azure OpenAI On Your Data; OpenAI's chat completions, which many copy
     {"answer": "choices.message.content", "contexts": "choices.message.context.citations"},
     {"answer": "choices.message.content"},
+    {"answer": "body.choices.message.content"},  # OpenAI's batches
     # Gemini with grounding, and without
     {"answer": "candidates.content.parts", "contexts": "candidates.groundingMetadata.groundingChunks"},
     {"answer": "candidates.content.parts"},

@@ -1,6 +1,6 @@
 """Finds fields inside objects: in records such as `inputs`, in replies of model APIs, and in chat messages."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from rag_zeval.cases.cells import is_nothing, is_numbers, is_object, unfolded
@@ -10,12 +10,18 @@ from rag_zeval.cases.systems import several_answers
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
 
-SPEAKERS = {"question": {"user", "human"}, "answer": {"assistant", "ai"}, "contexts": {"system", "tool"}}  # roles
+SPEAKERS = {  # roles
+    "question": {"user", "human"},
+    "answer": {"assistant", "ai", "agent", "bot", "gpt", "model"},
+    "contexts": {"system", "tool"},
+}
 DOUBLES = {"answer": ("answers",), "contexts": ("passage",)}  # fields that take the place of another
 REPLY_ROWS = {reply["answer"] for reply in REPLIES}
 GIVEN = ("input", "item", "datasource_item", "request")  # records of what a system got
 EXPECTED = ("expectation", "reference_output")  # records of what it should say
-ROLES = {"developer", "function"}.union(*SPEAKERS.values())  # those that a message may have as its type
+TYPES = {"user", "human", "assistant", "ai", "system", "tool", "developer", "function"}  # roles that may be a type
+# Under which names a message holds its role and its text: OpenAI; LangChain and ragas; MTRAG; ShareGPT
+MESSAGES = (("role", "content"), ("type", "content"), ("speaker", "text"), ("from", "value"))
 
 
 def in_replies(taken: Mapping[str, str], wrappers: Collection[str], sample: Sequence[Row]) -> dict[str, str]:
@@ -63,7 +69,7 @@ def in_messages(taken: Mapping[str, str], wrappers: Collection[str], sample: Seq
                 inner = (f"{name}{rest}" for rest in ("", ".message", ".messages"))
                 paths += [path for path in inner if spoken_by(path, rows) in SPEAKERS[field]]
         if len(paths) == 1 and not {field, *DOUBLES.get(field, ())} & taken.keys():
-            found[field] = f"{paths[0]}.content"
+            found[field] = f"{paths[0]}.{text_name(next(filter(role_of, _messages(paths[0], sample))))}"
     return found
 
 
@@ -118,14 +124,32 @@ def one_of(found: Sequence[str], field: str, there: Mapping[str, int], systems: 
 
 def spoken_by(path: str, rows: Sequence[Row]) -> str | None:
     """Return the role of the only chat message at a path, None if no message is there, "" if rows differ."""
-    found = [unfolded(at_path(row, path)) for row in rows]
-    roles = {role_of(one[0] if isinstance(one, list) and len(one) == 1 else one) for one in found}
+    roles = set(map(role_of, _messages(path, rows)))
     return roles.pop() if len(roles) == 1 else ""
 
 
+def _messages(path: str, rows: Sequence[Row]) -> Iterator[Any]:
+    """Yield what each row has at a path, or the only item of a list there."""
+    for one in (unfolded(at_path(row, path)) for row in rows):
+        yield one[0] if isinstance(one, list) and len(one) == 1 else one
+
+
 def role_of(message: Any) -> str | None:
-    """Return the role of a chat message, or None if the value is none. LangChain and ragas call it the type."""
-    if not isinstance(message, Mapping) or "content" not in message:
-        return None
-    role = message.get("role", message.get("type"))
-    return role if isinstance(role, str) and ("role" in message or role in ROLES) else None
+    """Return the role of a chat message, or None if the value is none."""
+    names = _names(message)
+    return None if names is None else str(message[names[0]])
+
+
+def text_name(message: Any) -> str:
+    """Return the name under which a chat message holds its text."""
+    names = _names(message)
+    return "content" if names is None else names[1]
+
+
+def _names(message: Any) -> tuple[str, str] | None:
+    """Return under which names a chat message holds its role and its text; None if the value is no message."""
+    for role, text in MESSAGES if isinstance(message, Mapping) else ():
+        said = message.get(role)
+        if isinstance(said, str) and text in message and (role == "role" or said in TYPES | SPEAKERS["answer"]):
+            return role, text
+    return None

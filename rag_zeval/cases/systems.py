@@ -9,15 +9,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from rag_zeval.cases.cells import is_nothing
+from rag_zeval.cases.name_words import is_about_truth
 from rag_zeval.cases.names import fields_of, plain_name, snake_name
 from rag_zeval.cases.paths import is_number, option, pattern_of, quoted_list
 from rag_zeval.files import Row
 
-# Words in the name of a column whose answers people wrote, or that are right: they are no answers to judge.
-TRUE = {
-    "annotator", "correct", "expert", "expected", "gold", "golden", "human", "ideal", "orig", "original", "reference",
-    "sme", "true",
-}  # fmt: skip
 # The last or first word in the name of a column with the answers of one system, such as `rag_answer`.
 ANSWERS = {"answer", "completion", "output", "prediction", "reply", "response"}
 # Words that name a form of an answer or a step towards it. `raw_answer` and `answer` are of one system.
@@ -41,11 +37,6 @@ LONGEST_NAME = 60  # characters of a system's name
 MOST_NAMED = 3  # columns that may name the system
 # A number, a date, a time, or a flag: no name of a system.
 NO_NAME = re.compile(r"[\W\d]*|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}.*|true|false|yes|no", re.IGNORECASE | re.DOTALL)
-
-
-def is_true(name: str) -> bool:
-    """Whether the name of a column says that its answers are right, or of people."""
-    return not TRUE.isdisjoint(_words(name))
 
 
 def answers_of_systems(columns: Mapping[str, Sequence[Any]], judged: Collection[str] | None = None) -> list[str]:
@@ -75,7 +66,12 @@ def _groups(name: str, values: Sequence[Any]) -> list[tuple[str, ...]]:
     """Return what the names of other columns must share with this one to be answers, too. Each begins with a sign."""
     path, words = name.split("."), _words(name)
     is_inside = len(path) > MOST_NAMES or is_number(path[-1].removeprefix("-"))  # such as an item of a list
-    if is_inside or is_true(name) or fields_of(path[-1]) not in ([], ["answer"]) or not any(map(_is_text, values)):
+    if (
+        is_inside
+        or is_about_truth(name)
+        or fields_of(path[-1]) not in ([], ["answer"])
+        or not any(map(_is_text, values))
+    ):
         return []
     stems = [stem for stem in map(_stem, words) if stem]
     if stems and stems[-1] in ANSWERS:
