@@ -224,11 +224,11 @@ def read_cases(
     if isinstance(source, (str, Path)):
         path = Path(source)
         name, default = str(path), path.name.removesuffix(".gz").rpartition(".")[0] or path.name
-        rows: Callable[[], Iterator[PlacedRow]] = partial(read_table, path, encoding)
+        rows: Callable[[], Iterator[PlacedRow]] = partial(read_table, path, encoding, places)
     else:
         name, default = type(source).__name__, "answer"
         with locate(name):
-            rows = list(read_objects(source)).__iter__
+            rows = list(read_objects(source, places)).__iter__
     return _Reader(name, rows, places, system or default, judged).read(skip_bad_rows)
 
 

@@ -211,6 +211,47 @@ def test_rows_by_their_ids_keep_them(tmp_path: Path) -> None:
     assert rows(tmp_path / "a.json") == [case]
 
 
+FRAGEN = [{"frage": "Wann?", "antwort": "Um neun."}, {"frage": "Wo?", "antwort": "In Ulm.", "notiz": "-"}]
+TOTALS = {"model": "m", "by_topic": {"a": {"mean": 1, "n": 2}, "b": {"mean": 1, "n": 2}}, "notes": []}
+CASE = {"frage": "Wann?", "antwort": "Um neun.", "quellen": [{"titel": "A", "seite": 1}, {"titel": "B", "seite": 2}]}
+CHAT = {"chat": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        ({**TOTALS, "faelle": FRAGEN}, FRAGEN),
+        ({"totals": TOTALS, "run": {"faelle": FRAGEN, "at": "noon"}}, FRAGEN),
+        ({"faelle": FRAGEN, "settings": {"models": [{"name": "a"}, {"name": "b"}]}}, FRAGEN),
+        ({"f1": FRAGEN[0], "f2": FRAGEN[1]}, [{"id": "f1", **FRAGEN[0]}, {"id": "f2", **FRAGEN[1]}]),
+        ({"output": "a.json", "run": {"q7": ROWS[0]}}, [{"id": "q7", **ROWS[0]}]),
+        ({"runs": [{"inputs": {"query": "q?"}, "outputs.a": "a"}]}, [{"inputs": {"query": "q?"}, "outputs.a": "a"}]),
+        ({"frage": ["q"], "quellen": [{"a": 1}]}, [{"frage": "q", "quellen": {"a": 1}}]),
+        (TOTALS, [TOTALS]),
+        (CASE, [CASE]),
+        (CHAT, [CHAT]),
+        ({"antwort": "a", "contexts": FRAGEN}, [{"antwort": "a", "contexts": FRAGEN}]),
+        ({"results": []}, []),
+    ],
+)  # fmt: skip
+def test_rows_are_found_under_any_name_and_one_case_stays_one(tmp_path: Path, content: Row, found: list[Row]) -> None:
+    (tmp_path / "a.json").write_bytes(json_of(content))
+    assert rows(tmp_path / "a.json") == found
+
+
+def test_the_columns_that_the_user_chose_say_where_the_rows_are(tmp_path: Path) -> None:
+    asks = {**CASE, "frage": "Wann er kam", "belege": [{"satz": "Um neun."}, {"satz": "Um zehn."}]}
+    (tmp_path / "a.json").write_bytes(json_of(asks))
+    with pytest.raises(InputError, match="could hold its rows in 'quellen' or 'belege'"):
+        read_cases(tmp_path / "a.json")
+    names = {"question": "frage", "answer": "antwort", "contexts": "belege.satz"}
+    for source in (tmp_path / "a.json", asks):
+        (case,) = read_cases(source, names).cases
+        assert case.contexts == ("Um neun.", "Um zehn.")
+    (tmp_path / "a.json").write_bytes(json_of({"fragen": FRAGEN, "andere": [{"x": 1}, {"x": 2}]}))
+    assert len(read_cases(tmp_path / "a.json", {"question": "frage", "answer": "antwort"}, judged=False).cases) == 2
+
+
 def test_an_encoding_is_named_and_can_be_given(tmp_path: Path) -> None:
     texts = {
         "cp1252": "Ça “fait” 5 €", "cp1251": "Магазин открывается в девять", "shift_jis": "店は九時に開きます",
@@ -330,7 +371,11 @@ def test_rows_stand_where_they_begin(tmp_path: Path) -> None:
         ("a.csv.xz", lzma.compress(b"question,answer\nq,a\n"), "a.csv.xz: is packed; unpack it, or pack it by gzip"),
         ("a.json", b"[ // all\n]", "column 3: JSON has no comments, so remove this one"),
         ("a.tar.gz", gzip.compress(b"a.csv\0" + bytes(99) + b"\nquestion,answer\n"), "a.tar.gz: is neither text nor"),
-        ("a.json", b'{"rows": [{"a": 1}], "data": [{"a": 1}]}', "could hold its rows in 'data' or 'rows'"),
+        (
+            "a.json",
+            json_of({"rows": [{"a": 1}] * 2, "data": [{"a": 1}] * 2}),
+            "could hold its rows in 'rows' or 'data'",
+        ),
         ("a.json", b"[" * 100_000, "a.json: not valid JSON"),
         ("a.json", b'[{"a": ' + b"9" * 5000 + b"}]", "a number has more than 300 digits"),
         ("a.parquet", b"PAR1 no parquet", "a.parquet: cannot be read"),
