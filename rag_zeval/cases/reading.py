@@ -31,7 +31,7 @@ from rag_zeval.cases.excel import Formatted
 from rag_zeval.cases.names import FIELDS, PLACEHOLDERS, SPREADSHEET_ERRORS, TOTALS, fields_of
 from rag_zeval.cases.objects import read_objects
 from rag_zeval.cases.paths import ABSENT, at_path, option, quoted_list
-from rag_zeval.cases.row_files import LaterHeader, PlacedRow, read_table
+from rag_zeval.cases.row_files import LaterHeader, PlacedRow, doubted_encoding, read_table
 from rag_zeval.errors import InputError
 from rag_zeval.files import MOST, Row, locate
 from rag_zeval.judge.needs import BETWEEN
@@ -64,6 +64,7 @@ class CaseFile:
     system: the name that answers without a system got, if there are any.
     repeated: number of cases with the same texts as an earlier one.
     encoded: the columns in which every text was a JSON string, read without its quotation marks.
+    encoding: the encoding that the file seems to have instead of the one that was given.
     """
 
     name: str
@@ -74,6 +75,7 @@ class CaseFile:
     system: str | None = None
     repeated: int = 0
     encoded: tuple[str, ...] = ()
+    encoding: str | None = None
 
     def lines(self) -> Iterator[str]:
         """Yield the report on the file: which column holds each field, in how many cases, and what is not used."""
@@ -94,6 +96,8 @@ class CaseFile:
             yield f"  not used: {', '.join(map(repr, self.columns.unused))}"
         if self.left_out:
             yield f"  skipped: {counted(len(self.left_out), 'bad row')}"
+        if self.encoding:
+            yield f"  warning: it looks like {self.encoding}; if the texts look wrong, give --encoding {self.encoding}"
         contexts = [text for case in self.cases for text in case.contexts]
         words = [word for case in self.cases for word in (case.reference or "").split() if not word.isdecimal()]
         for name, texts in {"retrieved contexts": contexts, "references": words}.items():
@@ -229,7 +233,10 @@ def read_cases(
         name, default = type(source).__name__, "answer"
         with locate(name):
             rows = list(read_objects(source, places)).__iter__
-    return _Reader(name, rows, places, system or default, judged).read(skip_bad_rows)
+    found = _Reader(name, rows, places, system or default, judged).read(skip_bad_rows)
+    if encoding is not None and isinstance(source, (str, Path)):
+        return replace(found, encoding=doubted_encoding(Path(source), encoding))
+    return found
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, Row]]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from rag_zeval.cases.arrangements import rows_of
+from rag_zeval.cases.encodings import better_encoding, likely_encoding
 from rag_zeval.cases.excel import is_filled, read_sheet
 from rag_zeval.cases.names import fields_of, spaced_once, unique_names
 from rag_zeval.csv_files import DELIMITERS, csv_rows, delimiter_of, is_spaced
@@ -49,11 +50,6 @@ NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f]")
 FORMATS = "CSV, JSON, Excel, Parquet or Feather"
 NO_TABLE = f"is neither text nor a table that can be read; save it as {FORMATS}"
 HIDDEN = "is hidden, as by a filter: show it, delete it, or give `rag-zeval evaluate` the option --skip-bad-rows"
-FEW_LETTERS = 200  # bytes beyond ASCII; fewer are not enough to detect an encoding
-# Encodings that spreadsheet programs write.
-LEGACY = [
-    "cp1252", "shift_jis", "gb18030", "big5", "euc_kr", "cp1251", "cp1250", "cp1253", "cp1254", "cp1256", "utf_16_le",
-]  # fmt: skip
 
 
 def read_table(path: Path, encoding: str | None = None, chosen: Mapping[str, str] | None = None) -> Iterator[PlacedRow]:
@@ -67,8 +63,7 @@ def read_table(path: Path, encoding: str | None = None, chosen: Mapping[str, str
     line.
     """
     check_several_readings(path)
-    with _told(path), _bytes(path) as file:
-        head = file.read(HEAD)
+    head = _head(path)
     if head.startswith((b"PAR1", b"ARROW1", b"FEA1", ARROW_STREAM)):
         return _columnar(path, head)
     if head.startswith(b"PK\x03\x04"):
@@ -192,18 +187,10 @@ def _named_encoding(path: Path, tried: str) -> str:
 
     Raises InputError if the file is not text, or if charset-normalizer is not installed.
     """
-    with needed("charset-normalizer", f"{path}: is not UTF-8 text; naming its encoding"):
-        from charset_normalizer import from_bytes
-    with _bytes(path) as file:
-        content = file.read(HEAD)
-    letters = len(content.translate(None, bytes(range(128))))
+    content = _head(path)
     guesses = ["utf-8"]
-    if content[1:2] == b"\0":  # UTF-16 that begins with an ASCII character
-        guesses.append("utf-16-le")
-    elif letters < min(FEW_LETTERS, len(content) / 4):  # too few to detect one: assume that of Western spreadsheets
-        guesses.append("cp1252")
-    elif (best := from_bytes(content, cp_isolation=LEGACY).best()) is not None:
-        guesses.append(best.encoding)
+    with needed("charset-normalizer", f"{path}: is not UTF-8 text; naming its encoding"):
+        guesses += [likely] if (likely := likely_encoding(content)) else []
     if NO_TEXT.search(content.decode(guesses[-1], errors="replace")):
         raise InputError(f"{path}: {NO_TABLE}")
     failed = codecs.lookup(tried).name.removesuffix("-sig")
@@ -215,6 +202,17 @@ def _named_encoding(path: Path, tried: str) -> str:
         f"; it looks like {named}: {saved}give `rag-zeval evaluate` the option --encoding {named} if the texts then "
         "look right (--dry-run shows some)"
     )
+
+
+def doubted_encoding(path: Path, given: str) -> str | None:
+    """Return the encoding that a text file seems to have instead of the one that the user gave, or None."""
+    return better_encoding(_head(path), given)
+
+
+def _head(path: Path) -> bytes:
+    with _told(path), _bytes(path) as file:
+        head: bytes = file.read(HEAD)
+    return head
 
 
 def _decodes(content: bytes, encoding: str) -> bool:

@@ -271,8 +271,8 @@ def test_an_encoding_is_named_and_can_be_given(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("written", "given", "advice"),
     [
-        ("cp850", None, "is not UTF-8 text; save it as UTF-8"),
-        ("cp850", "cp1252", "is not CP1252 text; save it as UTF-8"),
+        ("cp850", None, "is not UTF-8 text; it looks like cp850: save .* --encoding cp850 "),
+        ("cp850", "cp1252", "is not CP1252 text; it looks like cp850: save .* --encoding cp850 "),
         ("utf-16-le", None, "is not UTF-8 text; it looks like utf-16-le: save .* --encoding utf-16-le "),
         ("utf-16-le", "utf-16", "is not UTF-16 text; it looks like utf-16-le: save .* --encoding utf-16-le "),
     ],
@@ -296,6 +296,27 @@ def test_utf8_is_not_read_in_another_encoding(tmp_path: Path, written: str, give
     with pytest.raises(InputError, match=f"is {written.upper()} text: leave out --encoding {given}"):
         rows(path, given)
     assert rows(path, written) == rows(path) == [{"question": "q?", "answer": f"{long} in München"}]
+
+
+def test_an_encoding_that_is_not_known_is_not_named(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"question,answer\nq?,5\xa6a 3\xacb\n")
+    with pytest.raises(InputError, match=r"is not UTF-8 text; save it as UTF-8$"):
+        rows(tmp_path / "a.csv")
+
+
+def test_a_given_encoding_in_which_words_make_no_sense_is_told(tmp_path: Path) -> None:
+    text = "question,answer,truth\nCzy można płacić kartą?,Tak, można.,Proszę wejść.\n".replace("k, ", "k; ")
+    (tmp_path / "a.csv").write_bytes(text.encode("cp1250"))
+    told = "warning: it looks like cp1250; if the texts look wrong, give --encoding cp1250"
+    assert told in str(read_cases(tmp_path / "a.csv", encoding="cp1252"))
+    for encoding in ("cp1250", "windows-1250"):
+        assert "looks like" not in str(read_cases(tmp_path / "a.csv", encoding=encoding))
+    text = "question,answer,truth\nQuel est le taux du prêt ?,Le taux est fixé à 4 %.,Où ça ?\n"
+    (tmp_path / "a.csv").write_bytes(text.encode("cp1252"))
+    assert "it looks like cp1252; if" in str(read_cases(tmp_path / "a.csv", encoding="cp1250"))
+    (tmp_path / "a.csv").write_bytes("question,answer,truth\nWie heißt es?,Größe.,Länge.\n".encode("cp1252"))
+    for encoding in ("cp1252", "cp1250", "latin-1"):  # which all have these letters in the same place
+        assert "looks like" not in str(read_cases(tmp_path / "a.csv", encoding=encoding))
 
 
 def test_a_line_of_another_encoding_is_named(tmp_path: Path) -> None:
