@@ -1,13 +1,13 @@
 """Paths into a row, such as `outputs.0.text`, and the names of numbered columns."""
 
 import re
-import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from rag_zeval.cases.cells import unfolded
 from rag_zeval.cases.names import CHUNK_TEXT
 from rag_zeval.files import MOST_DIGITS
+from rag_zeval.text import shell_word
 
 ABSENT = object()  # stands for a field that a row lacks; null is a value
 EMPTY: list[Any] = []  # what a path finds inside an empty list
@@ -63,7 +63,7 @@ def _beginnings(path: str) -> Iterator[tuple[str, str]]:
 
 def option(field: str, column: str) -> str:
     """Return the command-line option that says that a column holds a field."""
-    return f"--map {shlex.quote(f'{field}={column}')}"
+    return f"--map {shell_word(f'{field}={column}')}"
 
 
 def numbered(pattern: str, names: Iterable[str]) -> list[str]:

@@ -146,7 +146,7 @@ def test_a_header_in_the_middle_is_no_row(tmp_path: Path, second: str, message: 
 def test_columns_of_one_name_are_numbered_unless_one_may_be_meant(tmp_path: Path) -> None:
     table = '"[gpt] Answer {{q}}\nwith {{c}}",Score,[b],Score,question,contexts\nIt is.,1,b,2,q?,c\n'
     (tmp_path / "a.csv").write_text(table)
-    with pytest.raises(InputError, match=r"--map 'answer=\[gpt\] Answer {{q}} with {{c}}', if that is"):
+    with pytest.raises(InputError, match=r'--map "answer=\[gpt\] Answer {{q}} with {{c}}", if that is'):
         read_cases(tmp_path / "a.csv")
     read = read_cases(tmp_path / "a.csv", {"answer": "[gpt] Answer {{q}} with {{c}}"})
     assert read.columns.unused == ("Score (column 2)", "[b]", "Score (column 4)")
