@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
+from unicodedata import normalize
 
 from rag_zeval.errors import InputError
 
@@ -304,6 +305,11 @@ def fields_of(name: str) -> list[str]:
 def spaced_once(cell: Any) -> str:
     """Return the name in a cell on one line, as messages show it and people type it, without invisible marks around."""
     return "" if cell is None else " ".join(str(cell).split()).strip(INVISIBLE)
+
+
+def same_name(name: str) -> str:
+    """Return the form that is the same for names that look the same."""
+    return normalize("NFC", spaced_once(name))
 
 
 def unique_names(cells: Iterable[Any]) -> list[str]:

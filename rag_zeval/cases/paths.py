@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from rag_zeval.cases.cells import unfolded
-from rag_zeval.cases.names import CHUNK_TEXT
+from rag_zeval.cases.names import CHUNK_TEXT, same_name
 from rag_zeval.files import MOST_DIGITS
 from rag_zeval.text import shell_word
 
@@ -59,6 +59,18 @@ def _beginnings(path: str) -> Iterator[tuple[str, str]]:
     parts = path.split(".")
     for at in range(len(parts), 0, -1):
         yield ".".join(parts[:at]), ".".join(parts[at:])
+
+
+def spelled(path: str, there: Iterable[str]) -> str:
+    """Return a path with its column's name as the file writes it; the path itself if the file has no such column.
+
+    Spaces around a name and the form of its accents (macOS writes them as characters of their own) make no difference.
+    """
+    columns = {same_name(column): column for column in there}
+    for name, rest in _beginnings(path):
+        if column := columns.get(same_name(name)):
+            return f"{column}.{rest}" if rest else column
+    return path
 
 
 def option(field: str, column: str) -> str:

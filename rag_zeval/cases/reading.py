@@ -30,8 +30,9 @@ from rag_zeval.cases.columns import LOOKED_AT, Columns, check_names, choose
 from rag_zeval.cases.excel import Formatted
 from rag_zeval.cases.names import FIELDS, PLACEHOLDERS, SPREADSHEET_ERRORS, TOTALS, fields_of
 from rag_zeval.cases.objects import read_objects
-from rag_zeval.cases.paths import ABSENT, at_path, option, quoted_list
+from rag_zeval.cases.paths import ABSENT, at_path, option, quoted_list, spelled
 from rag_zeval.cases.row_files import LaterHeader, PlacedRow, doubted_encoding, read_table
+from rag_zeval.cases.suggestions import UNNAMED
 from rag_zeval.errors import InputError
 from rag_zeval.files import MOST, Row, locate
 from rag_zeval.judge.needs import BETWEEN
@@ -350,10 +351,15 @@ class _Reader:
         try:
             with locate(self.name):
                 for ours, path in self.names.items():
-                    if not found[ours]:
+                    written = spelled(path, there)
+                    if not found[ours] and any(at_path(row, written) is not ABSENT for row in sample):
+                        self.names = {**self.names, ours: written}
+                    elif not found[ours]:
                         raise InputError(
                             f"--map {ours}={path}: no row has '{path}'; columns: {', '.join(map(repr, there))}"
                         )
+                if not any(count for name, count in there.items() if not name.startswith(UNNAMED)):
+                    raise InputError("all cells of the columns with a name are blank")
                 wrappers = {name for name in there if objects[name] and not texts[name]}
                 return choose(there, wrappers, self.names, sample, self.judged), number
         except InputError:

@@ -243,6 +243,7 @@ def _delimited(path: Path, encoding: str, delimiter: str | None) -> Iterator[Pla
         if is_markdown:  # in its cells, \| is a bar
             lines = (line.replace(r"\|", BAR) for line in lines)
         spaced = not is_markdown and is_spaced(first, delimiter)
+        is_empty = True
         for line, written in csv_rows(path, lines, delimiter, start, spaced):
             # Markdown has spaces around a cell, to align it
             cells = [cell.strip().replace(BAR, "|") for cell in written] if is_markdown else written
@@ -255,6 +256,10 @@ def _delimited(path: Path, encoding: str, delimiter: str | None) -> Iterator[Pla
                 if isinstance(found, WrongNumber) and not is_cut and len(cells) > len(names):
                     found = InputError(f"{found}; put a cell that contains {delimiter!r} in quotation marks")
                 yield f"{path}:{line}", found
+                is_empty = False
+        if names and is_empty:
+            hint = "" if any(map(fields_of, names)) else "; if it is a row, write the names of the columns above it"
+            raise InputError(f"{path}: no rows below the first line{hint}")
 
 
 def _header(path: Path, cells: Sequence[Any]) -> list[str]:

@@ -11,6 +11,7 @@ import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import pytest
 
@@ -85,6 +86,7 @@ FILES: dict[str, tuple[str, Callable[[], bytes]]] = {
     **{name: ("a.json", lambda name=name: json_of({name: ROWS})) for name in ("data", "rows", "samples", "test_cases")},
     "rows under any name": ("a.json", lambda: json_of({"meta": {"model": "m"}, "pairs": ROWS, "tags": ["a"]})),
     "rows under any name in an object": ("a.json", lambda: json_of({"data": {"pairs": ROWS, "cursor": "c"}})),
+    "aligned by hand": ("a.csv", lambda: as_text(",").replace(b'","', b'"  , "')),
     "a space after each delimiter": ("a.csv", lambda: as_text(",").replace(b'","', b'", "')),
 }
 
@@ -155,6 +157,23 @@ def test_columns_of_one_name_are_numbered_unless_one_may_be_meant(tmp_path: Path
     (tmp_path / "a.csv").write_text(table * 2)
     with pytest.raises(InputError, match=r"a.csv:4: repeats the names of the columns; remove the line"):
         read_cases(tmp_path / "a.csv", {"answer": "[b]"})
+
+
+def test_a_name_is_found_if_it_looks_the_same(tmp_path: Path) -> None:
+    composed, decomposed = normalize("NFC", "Réponse"), normalize("NFD", "Réponse")
+    for written, typed in ((composed, decomposed), (decomposed, composed), ("Réponse ", "Réponse "), (" Ré", "Ré")):
+        (tmp_path / "a.csv").write_text(f"question,{written},contexts\nq?,a,c\n")
+        (case,) = read_cases(tmp_path / "a.csv", {"answer": typed}).cases
+        assert [*case.answers.values()] == ["a"]
+    (tmp_path / "a.jsonl").write_bytes(json_of({"question": "q?", "contexts": "c", decomposed: {"text": "a"}}))
+    read = read_cases(tmp_path / "a.jsonl", {"answer": f"{composed}.text"})
+    assert [*read.cases[0].answers.values()] == ["a"] and not read.columns.unused
+
+
+def test_rows_that_hold_nothing_but_numbers_of_rows_are_blank(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(",frage,antwort\n0, ,\n1, , \n")
+    with pytest.raises(InputError, match="all cells of the columns with a name are blank"):
+        read_cases(tmp_path / "a.csv")
 
 
 def test_a_column_without_a_name_is_told_if_it_holds_something(tmp_path: Path) -> None:
@@ -364,6 +383,8 @@ def test_rows_stand_where_they_begin(tmp_path: Path) -> None:
         ),
         ("a.xml", b"<rows><row><question>q</question></row></rows>", "a.xml: is a web page or XML, not a table"),
         ("a.xml", b'<?xml version="1.0"?>\n<rows>\n</rows>\n', "a.xml: is a web page or XML, not a table"),
+        ("a.csv", b"Wann?;Um neun.\n", "a.csv: no rows below the first line; if it is a row, write the names of the"),
+        ("a.csv", b"question,answer\n,\n", "a.csv: no rows below the first line"),
         ("a.csv", b"question,question\nq,r\n", "a.csv: has two columns named 'question'; rename one"),
         ("a.csv", b'question,answer\n"q,a\n', "on: no quotation mark ends a cell that begins with one: if"),
         ("a.tsv", b'question\tanswer\tid\nq1\t"a\t1\nq2\tb\t2\nq3\tc"\t3\n', "a cell here, which ends in line 4; but"),
