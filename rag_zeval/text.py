@@ -16,7 +16,7 @@ _COMMAND = re.compile(r"^(?:[^\S\n]|\x1b\[[0-9;]*m)*(?=::)|#(?=#\w*\[)", re.MULT
 LINE_READ = 10_000  # characters of a text that `one_line` reads
 # Ends of sentences in Chinese, Japanese, Arabic, Urdu and Hindi. They need no space after them.
 OTHER_ENDS = "。！？｡؟۔।॥"
-QUESTION_MARKS = ("?", "？", "؟")
+QUESTION_MARKS = ("?", "？", "؟", "՞")  # as in Latin, Chinese, Arabic and Armenian texts
 # Invisible, though Unicode's categories do not say so: fillers, the Braille blank, and variation selectors.
 _UNSEEN = {*map(chr, (0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, 0x180F, *range(0x180B, 0x180E)))}
 _UNSEEN |= {*map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))}

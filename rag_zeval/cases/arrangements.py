@@ -1,9 +1,10 @@
 """Finds the rows in a JSON value: in a list, in columns, by their ids, or under any name in an object."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
-from rag_zeval.cases.names import fields_of, unique_names
+from rag_zeval.cases.names import RECORDS, fields_of, plain_name, unique_names
 from rag_zeval.cases.nested import fields_in_record, role_of
 from rag_zeval.cases.paths import at_path
 from rag_zeval.errors import InputError
@@ -12,6 +13,7 @@ from rag_zeval.text import QUESTION_MARKS
 
 ASKED = {"question", "answer"}  # a row is told from other objects by the fields that it names
 DEEPEST = 3  # names in the path to rows
+LOOKED_AT = 100  # rows of a list by whose names it is told from others
 COLUMNS, LIST, BY_ID = 2, 1, 0  # kinds of rows that name no field, the most likely first
 
 
@@ -69,7 +71,7 @@ def _held(content: Mapping[str, Any], chosen: Mapping[str, str]) -> list[_Rows]:
 
     found = []
     for path, rows, kind in _arranged(content):
-        of = len(set.intersection(*map(named, rows))) if rows else 0
+        of = len(set.intersection(*map(named, rows[:LOOKED_AT]))) if rows else 0
         least = 2 if kind == BY_ID and path else 1  # results by system name an answer, too
         if of >= least or kind == COLUMNS or _may_be_rows(path, rows, kind):
             found.append(_Rows(path, rows, kind, of))
@@ -119,7 +121,7 @@ def _may_be_rows(path: tuple[str, ...], rows: Sequence[Row], kind: int) -> bool:
     """
     is_other = all(map(role_of, rows)) or "contexts" in fields_of(path[-1] if path else "")
     is_there = len(path) < DEEPEST if kind == LIST else not path
-    names = [*map(set, rows)]
+    names = [*map(set, rows[:LOOKED_AT])]
     return len(rows) > 1 and is_there and not is_other and 2 * len(set.intersection(*names)) >= len(set.union(*names))
 
 
@@ -129,5 +131,10 @@ def _are_objects(value: Any) -> bool:
 
 def _named(row: Mapping[str, Any]) -> set[str]:
     """Return the fields that a row names, also in records such as `inputs`."""
-    inner = (f"{name}.{key}" for name, value in row.items() if isinstance(value, Mapping) for key in value)
-    return {field for path in (*row, *inner) for field in (*fields_of(path), *fields_in_record(path))}
+    held = [name for name, value in row.items() if isinstance(value, Mapping) and plain_name(name) in RECORDS]
+    return {field for path in (*row, *(f"{name}.{key}" for name in held for key in row[name])) for field in _of(path)}
+
+
+@cache
+def _of(path: str) -> set[str]:
+    return {*fields_of(path), *fields_in_record(path)}
