@@ -49,7 +49,10 @@ def rows_of(content: Any, source: object, chosen: Mapping[str, str] | None = Non
     held = _held(content, chosen or {})
     if len(held) > 1:
         names = " or ".join(repr(".".join(one.path)) for one in held)
-        raise InputError(f"{source}: could hold its rows in {names}; save the right one as its own file")
+        raise InputError(
+            f"{source}: could hold its rows in {names}; save the right one as its own file. If they are of several "
+            "systems, make one list of all rows, with a field 'system'"
+        )
     if held:
         return held[0].rows
     if len(content) > 1 and all(isinstance(value, list) for value in content.values()) and _named(content) >= ASKED:
