@@ -25,8 +25,8 @@ class _Rows(NamedTuple):
     kind: int
     named: int
 
-    def rank(self) -> tuple[int, int, int]:
-        return self.named, self.kind, -len(self.path)
+    def rank(self) -> tuple[int, int, bool, int]:
+        return self.named, self.kind, self.named > 0 or len(self.rows) > 1, -len(self.path)
 
 
 def rows_of(content: Any, source: object, chosen: Mapping[str, str] | None = None) -> Sequence[Any]:
@@ -65,7 +65,7 @@ def _held(content: Mapping[str, Any], chosen: Mapping[str, str]) -> list[_Rows]:
     """Return the rows that an object holds: none if it is itself a row, several if it may hold them in several places.
 
     The objects that name most of a question and an answer are the rows. If none names one, the outermost list of
-    several alike objects holds them.
+    alike objects holds them.
     """
 
     def named(row: Mapping[str, Any]) -> set[str]:
@@ -118,14 +118,16 @@ def _of_columns(content: Mapping[str, Any]) -> Sequence[Row] | None:
 
 
 def _may_be_rows(path: tuple[str, ...], rows: Sequence[Row], kind: int) -> bool:
-    """Whether objects that name no field may be rows: two or more that are alike, and are no messages and no contexts.
+    """Whether objects that name no field may be rows: they are alike, and are no messages and no contexts.
 
-    Objects by their ids must be all that there is, because the totals of systems or categories are written so, too.
+    A single one must be in an outer list. Objects by their ids must be several, and all that there is, because the
+    totals of systems or categories are written so, too.
     """
     is_other = all(map(role_of, rows)) or "contexts" in fields_of(path[-1] if path else "")
-    is_there = len(path) < DEEPEST if kind == LIST else not path
+    least = 1 if kind == LIST and len(path) == 1 else 2
+    is_there = len(rows) >= least and (len(path) < DEEPEST if kind == LIST else not path)
     names = [*map(set, rows[:LOOKED_AT])]
-    return len(rows) > 1 and is_there and not is_other and 2 * len(set.intersection(*names)) >= len(set.union(*names))
+    return is_there and not is_other and 2 * len(set.intersection(*names)) >= len(set.union(*names))
 
 
 def _are_objects(value: Any) -> bool:

@@ -242,6 +242,8 @@ CHAT = {"chat": [{"role": "user", "content": "q"}, {"role": "assistant", "conten
         ({**TOTALS, "faelle": FRAGEN}, FRAGEN),
         ({"totals": TOTALS, "run": {"faelle": FRAGEN, "at": "noon"}}, FRAGEN),
         ({"faelle": FRAGEN, "settings": {"models": [{"name": "a"}, {"name": "b"}]}}, FRAGEN),
+        ({"model": "m", "faelle": FRAGEN[:1], "tags": ["a"]}, FRAGEN[:1]),
+        ({"faelle": FRAGEN, "settings": [{"model": "m"}]}, FRAGEN),
         ({"f1": FRAGEN[0], "f2": FRAGEN[1]}, [{"id": "f1", **FRAGEN[0]}, {"id": "f2", **FRAGEN[1]}]),
         ({"output": "a.json", "run": {"q7": ROWS[0]}}, [{"id": "q7", **ROWS[0]}]),
         ({"runs": [{"inputs": {"query": "q?"}, "outputs.a": "a"}]}, [{"inputs": {"query": "q?"}, "outputs.a": "a"}]),
