@@ -30,8 +30,9 @@ from rag_zeval.cases.columns import LOOKED_AT, Columns, choose, chosen_columns
 from rag_zeval.cases.excel import Formatted
 from rag_zeval.cases.names import FIELDS, PLACEHOLDERS, SPREADSHEET_ERRORS, TOTALS, fields_of
 from rag_zeval.cases.objects import read_objects
-from rag_zeval.cases.paths import ABSENT, at_path, one_option, option, quoted_list
-from rag_zeval.cases.row_files import LaterHeader, PlacedRow, read_table
+from rag_zeval.cases.paths import ABSENT, at_path, one_option, option, quoted_list, spelled
+from rag_zeval.cases.row_files import LaterHeader, PlacedRow, doubted_encoding, read_table
+from rag_zeval.cases.suggestions import UNNAMED
 from rag_zeval.cases.systems import naming_systems
 from rag_zeval.errors import InputError
 from rag_zeval.files import MOST, Row, locate
@@ -67,6 +68,7 @@ class CaseFile:
     encoded: the columns in which every text was a JSON string, read without its quotation marks.
     several: number of questions that one system seems to answer in several ways.
     naming: the unused columns that then may name the system of each row.
+    encoding: the encoding that the file seems to have instead of the one that was given.
     """
 
     name: str
@@ -79,6 +81,7 @@ class CaseFile:
     encoded: tuple[str, ...] = ()
     several: int = 0
     naming: tuple[str, ...] = ()
+    encoding: str | None = None
 
     def lines(self) -> Iterator[str]:
         """Yield the report on the file: which column holds each field, in how many cases, and what is not used."""
@@ -101,6 +104,8 @@ class CaseFile:
             yield f"  not used: {', '.join(map(repr, self.columns.unused))}"
         if self.left_out:
             yield f"  skipped: {counted(len(self.left_out), 'bad row')}"
+        if self.encoding:
+            yield f"  warning: it looks like {self.encoding}; if the texts look wrong, give --encoding {self.encoding}"
         contexts = [text for case in self.cases for text in case.contexts]
         words = [word for case in self.cases for word in (case.reference or "").split() if not word.isdecimal()]
         for name, texts in {"retrieved contexts": contexts, "references": words}.items():
@@ -230,12 +235,15 @@ def read_cases(
     if isinstance(source, (str, Path)):
         path = Path(source)
         name, default = str(path), path.name.removesuffix(".gz").rpartition(".")[0] or path.name
-        rows: Callable[[], Iterator[PlacedRow]] = partial(read_table, path, encoding)
+        rows: Callable[[], Iterator[PlacedRow]] = partial(read_table, path, encoding, places)
     else:
         name, default = type(source).__name__, "answer"
         with locate(name):
-            rows = list(read_objects(source)).__iter__
-    return _Reader(name, rows, places, systems, system or default, judged).read(skip_bad_rows)
+            rows = list(read_objects(source, places)).__iter__
+    found = _Reader(name, rows, places, systems, system or default, judged).read(skip_bad_rows)
+    if encoding is not None and isinstance(source, (str, Path)):
+        return replace(found, encoding=doubted_encoding(Path(source), encoding))
+    return found
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
@@ -375,10 +383,18 @@ class _Reader:
         try:
             with locate(self.name):
                 for ours, path in given:
-                    if not found[ours, path]:
+                    if found[ours, path]:
+                        continue
+                    written = spelled(path, there)
+                    if all(at_path(row, written) is ABSENT for row in sample):
                         raise InputError(
                             f"--map {ours}={path}: no row has '{path}'; columns: {', '.join(map(repr, there))}"
                         )
+                    self.names = {**self.names, ours: written if self.names[ours] == path else self.names[ours]}
+                    if ours == "answer":
+                        self.systems = tuple(written if one == path else one for one in self.systems)
+                if not any(count for name, count in there.items() if not name.startswith(UNNAMED)):
+                    raise InputError("all cells of the columns with a name are blank")
                 wrappers = {name for name in there if objects[name] and not texts[name]}
                 return choose(there, wrappers, self.names, sample, self.judged, self.systems), number
         except InputError:

@@ -16,7 +16,7 @@ from rag_zeval.cases.paths import ABSENT, at_path, is_number, numbered, option, 
 from rag_zeval.cases.systems import answers_of_systems, told_as_answers
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
-from rag_zeval.text import one_line
+from rag_zeval.text import QUESTION_MARKS, one_line
 
 UNNAMED = ("(column ", "Unnamed: ")  # how we and pandas call a column without a name
 ALIKE = 0.85  # difflib ratio from which two names are alike: one wrong letter in seven
@@ -33,7 +33,6 @@ ASIDE = {
     "keyword", "kind", "label", "length", "link", "metadata", "missing", "name", "note", "page", "persona", "rationale",
     "reason", "reasoning", "score", "style", "template", "term", "time", "timestamp", "title", "type", "url",
 }  # fmt: skip
-QUESTION_MARKS = ("?", "？", "؟", "՞")  # as in Latin, Chinese, Arabic and Armenian texts
 LETTER = re.compile(r"[^\W\d_]")
 WORD = re.compile(r"[^\W\d_]{2,}")
 UNSPACED = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")  # Thai, Japanese, Chinese

@@ -13,6 +13,7 @@ from rag_zeval.cases.name_words import is_about_truth
 from rag_zeval.cases.names import fields_of, plain_name, snake_name
 from rag_zeval.cases.paths import is_number, option, pattern_of, quoted_list
 from rag_zeval.files import Row
+from rag_zeval.text import QUESTION_MARKS
 
 # The last or first word in the name of a column with the answers of one system, such as `rag_answer`.
 ANSWERS = {"answer", "completion", "output", "prediction", "reply", "response"}
@@ -112,7 +113,7 @@ def _are_sentences(values: Sequence[Any]) -> bool:
 
 def _is_sentence(value: Any) -> bool:
     """Whether a value is a text of several words, and no question."""
-    if not isinstance(value, str) or value.rstrip().endswith(("?", "？", "؟")):
+    if not isinstance(value, str) or value.rstrip().endswith(QUESTION_MARKS):
         return False
     return len(value.split()) >= SENTENCE or (not value.isascii() and len(value) >= LETTERS_OF_SENTENCE)
 

@@ -113,7 +113,7 @@ def test_documents_of_our_questions_are_not_what_was_retrieved() -> None:
         ),
         (
             ("question", "answer", "Doc", "Doc 1", "Doc 2"),
-            "'Doc', 'Doc *' could each hold the retrieved contexts: add --map contexts=Doc or --map 'contexts=Doc *'",
+            'could each hold the retrieved contexts: add --map contexts=Doc or --map "contexts=Doc *"',
         ),
         (
             ("When is it open?", "At nine.", "x"),
@@ -441,12 +441,12 @@ NESTED = {
             {"topic": "q?", "answer": [{"text": "It is.", "citations": [0]}], "references": [{"content": ["c"]}]},
             "--map question=topic --map answer=answer.text --map contexts=references",
         ),
-        ({"question": "q?", "[gpt] answer": "It is.", "contexts": "c"}, "--map 'answer=[gpt] answer'"),
+        ({"question": "q?", "[gpt] answer": "It is.", "contexts": "c"}, '--map "answer=[gpt] answer"'),
         (
             {"question": "q?", "answer": {"author": "bot", "content": "It is."}, "contexts": "c"},
             "--map answer=answer.content",
         ),
-        ({"question": "q?", "llama answer": "nine", "contexts": "c"}, "--map 'answer=llama answer'"),
+        ({"question": "q?", "llama answer": "nine", "contexts": "c"}, '--map "answer=llama answer"'),
         (
             {**BASE, "question": json.dumps([{"role": role, "content": "q?"} for role in ("system", "user")])},
             "question.-1",
@@ -461,12 +461,12 @@ NESTED = {
         ),
         (
             {"fields": {"query": "q?", "response": "a", "document_1": "c", "document_2": "d"}},
-            "--map 'contexts=fields.document_*'",
+            '--map "contexts=fields.document_*"',
         ),
-        ({"question": "q?", "answer": "a", "top1_chunk": "c", "top2_chunk": "d"}, "--map 'contexts=top*_chunk'"),
+        ({"question": "q?", "answer": "a", "top1_chunk": "c", "top2_chunk": "d"}, '--map "contexts=top*_chunk"'),
         (
             {"inputs.question": "q?", "outputs.docs.0": "c", "outputs.docs.1": "d", "outputs.output": "a"},
-            "Add --map 'contexts=outputs.docs.*'",
+            'Add --map "contexts=outputs.docs.*"',
         ),
         (
             {
@@ -494,7 +494,7 @@ NESTED = {
             {"data": {"question": "q?", "answer": "a"}, "predictions": [], "contexts": "c"},
             "--map question=data.question --map answer=data.answer",
         ),
-        ({"Frage": "q?", "answer": "a", "Kontext 1": "c", "Kontext 2": "d"}, "--map 'contexts=Kontext *'"),
+        ({"Frage": "q?", "answer": "a", "Kontext 1": "c", "Kontext 2": "d"}, '--map "contexts=Kontext *"'),
         (
             {"messages": [{"role": role, "content": f"{role}?"} for role in ("system", "user", "assistant")]},
             "--map question=messages.-2.content --map answer=messages.-1.content --map contexts=messages.0.content",
