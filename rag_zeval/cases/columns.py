@@ -5,18 +5,20 @@ a single row.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rag_zeval.cases.cells import is_numbers
+from rag_zeval.cases.cells import is_nothing, is_numbers
 from rag_zeval.cases.id_columns import all_values, id_columns, looks_like
 from rag_zeval.cases.names import FIELDS, IDS, LAYOUTS, NAMES, Layout, fields_of, plain_name, snake_name
 from rag_zeval.cases.nested import REPLY_ROWS, in_messages, in_records, in_replies, one_of
-from rag_zeval.cases.paths import ABSENT, at_path, option, pattern_of, roots_of, stem_of
+from rag_zeval.cases.paths import ABSENT, at_path, option, pattern_of, quoted_list, roots_of, stem_of
 from rag_zeval.cases.suggestions import NEEDED, OBJECTS, TOLD, fields_inside, missing_columns, seems
+from rag_zeval.cases.systems import answers_of_systems, several_answers
 from rag_zeval.errors import InputError, nearest
 from rag_zeval.files import Row
+from rag_zeval.judge.schema import LETTERS
 
 LOOKED_AT = 100  # rows from whose values a suggestion is derived
 
@@ -30,6 +32,8 @@ class Columns:
     unused: the columns that hold none of our fields.
     overlooked: for some unused columns, what they seem to hold by their name, in words.
     separator: a pattern of what stands between several contexts in one text.
+    systems: the columns or paths that hold the answers of one system each, if the user chose several. The first is also
+        in `of`.
     """
 
     layout: str
@@ -37,9 +41,13 @@ class Columns:
     unused: tuple[str, ...]
     overlooked: Mapping[str, str]
     separator: str | None = None
+    systems: tuple[str, ...] = ()
 
     def value(self, row: Row, field: str) -> Any:
-        """Return a row's value of a field, or None if it has none."""
+        """Return a row's value of a field, or None if it has none. Answers of several systems are an object."""
+        if field == "answer" and self.systems:
+            answers = {name: at_path(row, name) for name in self.systems}
+            return {name: value for name, value in answers.items() if value is not ABSENT and not is_nothing(value)}
         value = at_path(row, self.of[field]) if field in self.of else None
         return None if value is ABSENT else value
 
@@ -48,17 +56,37 @@ class Columns:
         of = {"contexts" if name == "passage" else name: column for name, column in self.of.items()}
         for name in FIELDS:
             if name in of and name != "run":
-                kind = "columns" if "*" in of[name] else "column"
-                yield f"  {FIELDS[name]}: {kind} '{of[name]}', in {count(name)} of {rows}"
+                columns = self.systems if name == "answer" else ()
+                kind = "columns" if columns or "*" in of[name] else "column"
+                told = FIELDS["answers"] if columns else FIELDS[name]
+                yield f"  {told}: {kind} {quoted_list(columns or [of[name]])}, in {count(name)} of {rows}"
 
 
-def check_names(names: Mapping[str, str], fields: Collection[str] = FIELDS) -> None:
-    """Raise InputError if the user names a field that does not exist, or that is not among those of the command."""
-    for name in names:
-        if name not in fields:
-            fault = f"this command does not read the field '{name}'" if name in FIELDS else f"unknown field '{name}'"
-            hint = (nearest(name, fields) if name not in FIELDS else "") or f"; choose from: {', '.join(fields)}"
-            raise InputError(f"--map {name}={names[name]}: {fault}{hint}")
+def chosen_columns(
+    names: Mapping[str, str | int | Sequence[str | int]], fields: Collection[str] = FIELDS
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the column that the user chose for each field, and those that hold the answers of one system each.
+
+    fields: those that the command reads. Raises InputError for another field, and for several columns of a field that
+    is not the answer.
+    """
+    chosen: dict[str, str] = {}
+    systems: tuple[str, ...] = ()
+    for field, given in names.items():
+        several = isinstance(given, (list, tuple))
+        columns = [*map(str, given)] if isinstance(given, (list, tuple)) else [str(given)]  # a frame's may be numbers
+        told = " ".join(option(field, column) for column in columns) or f"--map {field}=COLUMN"
+        if field not in fields:
+            fault = f"this command does not read the field '{field}'" if field in FIELDS else f"unknown field '{field}'"
+            hint = (nearest(field, fields) if field not in FIELDS else "") or f"; choose from: {', '.join(fields)}"
+            raise InputError(f"{told}: {fault}{hint}")
+        if not 1 <= len({*columns}) == len(columns) <= len(LETTERS):
+            raise InputError(f"{told}: names {len(columns)} columns, must name 1 to {len(LETTERS)}, each once")
+        if len(columns) > 1 and field != "answer":
+            raise InputError(f"{told}: a field has one column; only answer may have several, one for each system")
+        chosen[field] = columns[0]
+        systems = tuple(columns) if several and field == "answer" else systems
+    return chosen, systems
 
 
 def choose(
@@ -68,6 +96,7 @@ def choose(
     sample: Sequence[Row],
     needs: Mapping[str, Collection[str]] = NEEDED,
     fields: Collection[str] = FIELDS,
+    systems: tuple[str, ...] = (),
 ) -> Columns:
     """Return the columns to read, with the field that each holds.
 
@@ -77,12 +106,13 @@ def choose(
     sample: some rows, from which a column for a missing field is suggested.
     needs: for each field to ask for if it is missing, the fields of which one must be there.
     fields: those to look for. Without `answer`, the file is a set of questions. A column `reference` is then the truth.
+    systems: the columns or paths that the user chose for the answers of one system each.
 
     Raises InputError if two columns may hold the same field, and if required fields are missing. The message says
     which option to add.
     """
     taken = dict(names)
-    roots = {root for path in names.values() for root in roots_of(path, there)}
+    roots = {root for path in (*names.values(), *systems) for root in roots_of(path, there)}
     layout = next((one for one in LAYOUTS if _fits(one, there, names)), None)
     written = {snake_name(name): name for name in there}
     for field, name in layout.columns.items() if layout else ():
@@ -107,7 +137,8 @@ def choose(
                 found = [name for name in found if not looks_like("context_ids", name, sample)]
             if field in IDS:
                 found = id_columns(field, free, taken, sample, is_needed=field in needs)
-            if one := one_of(found, field, free):
+            alike = answers_of_systems(_values(free, sample)) if field == "answer" and len(found) > 1 else []
+            if one := one_of(found, field, free, alike):
                 taken[field] = one
     _look_into_objects(taken, names, there, wrappers, sample)
     if of_questions:
@@ -135,7 +166,12 @@ def choose(
     used = {*roots, *(root for path in taken.values() for root in roots_of(path, there))}
     unused = [name for name in there if name not in used and name.partition(".")[0] not in roots]
     overlooked: dict[str, str] = {}
-    for name in (name for name in unused if there[name] and not all_values(is_numbers, name, sample)):
+    unclear = [] if of_questions else [name for name in unused if name not in meant_otherwise]
+    of_systems = _answers_beside(taken, systems, unclear, sample)
+    if others := [name for name in of_systems if name in unused]:
+        overlooked[others[0]] = f"if it holds another system's {FIELDS['answer']}, add {several_answers(of_systems)}"
+    others = [name for name in unused if there[name] and not all_values(is_numbers, name, sample)]
+    for name in (name for name in others if name not in of_systems):
         told = [field for field in TOLD if field in wished and (field in OBJECTS or name not in wrappers)]
         is_gold = "gold_chunk_ids" in fields_of(name) or looks_like("gold_chunk_ids", name, sample)
         if is_gold and "gold_chunk_ids" in fields and not (name in wrappers or "gold_chunk_ids" in taken):
@@ -151,7 +187,21 @@ def choose(
             overlooked.setdefault(path, f"if it holds the {FIELDS[field]}, add {option(field, path)}")
     name = f"columns of {layout.name}" if layout else "columns known by their names"
     separator = layout.separator if layout and "contexts" not in names else None
-    return Columns(name, taken, tuple(unused), overlooked, separator)
+    return Columns(name, taken, tuple(unused), overlooked, separator, systems)
+
+
+def _answers_beside(
+    taken: Mapping[str, str], systems: Sequence[str], free: Sequence[str], sample: Sequence[Row]
+) -> list[str]:
+    """Return the columns that seem to hold the answers of several systems: free ones, and those of the answer."""
+    judged = systems or [taken[field] for field in ("answer",) if field in taken]
+    if "truth" not in taken:
+        judged = [name for name in judged if plain_name(name) != "answer"]  # which may hold gold answers
+    return answers_of_systems(_values([*judged, *free], sample), judged)
+
+
+def _values(names: Iterable[str], sample: Sequence[Row]) -> dict[str, list[Any]]:
+    return {name: [at_path(row, name) for row in sample] for name in names}
 
 
 def _trec_file(there: Collection[str]) -> str | None:

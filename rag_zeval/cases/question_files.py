@@ -1,13 +1,13 @@
 """Reads files of questions: golden sets, test sets and rankings. Their columns are recognised as those of cases are."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from rag_zeval.cases.cells import is_empty_list, is_nothing
-from rag_zeval.cases.columns import Columns, check_names
+from rag_zeval.cases.columns import Columns, chosen_columns
 from rag_zeval.cases.paths import ABSENT, at_path
 from rag_zeval.cases.reading import BadRows, read_fields
 from rag_zeval.cases.row_files import PlacedRow, read_table
@@ -60,7 +60,7 @@ def read_question_file(
     path: Path,
     fields: Collection[str],
     needs: Mapping[str, Collection[str]],
-    names: Mapping[str, str] | None = None,
+    names: Mapping[str, str | Sequence[str]] | None = None,
     kept: Collection[str] = (),
 ) -> QuestionFile:
     """Read the rows of a file in any format that `evaluate` reads.
@@ -70,21 +70,19 @@ def read_question_file(
     Raises InputError if the file cannot be read, has no rows or is a result file, if no row is valid, if a field is
     missing, and if two columns could hold it.
     """
-    check_names(names or {}, fields)
-    columns, found = read_fields(str(path), partial(_rows, path), names or {}, needs, fields)
+    places, _ = chosen_columns(names or {}, fields)
+    columns, found = read_fields(str(path), partial(_rows, path, places), places, needs, fields)
     columns = replace(columns, unused=tuple(name for name in columns.unused if name not in kept))
     rows = {place: row if isinstance(row, InputError) else _named(row, columns, kept) for place, row in found}
-    if not rows:
-        raise InputError(f"{path}: all rows are empty")
     bad = [f"{place}: {why}" for place, why in rows.items() if isinstance(why, InputError)]
     if len(bad) == len(rows):
         raise BadRows(bad, len(bad), len(bad), others=False)
     return QuestionFile(str(path), columns, rows)
 
 
-def _rows(path: Path) -> Iterator[PlacedRow]:
+def _rows(path: Path, names: Mapping[str, str]) -> Iterator[PlacedRow]:
     """Yield the rows. Raises InputError for a result file, in which a question has a row for each metric and trial."""
-    for place, row in read_table(path):
+    for place, row in read_table(path, None, names):
         if not isinstance(row, InputError) and row.keys() >= {"case", "metric", "trial", "systems", "scores"}:
             raise InputError(f"{place}: is a result of `rag-zeval evaluate`: name the file that was evaluated")
         yield place, row

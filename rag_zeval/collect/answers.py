@@ -67,7 +67,7 @@ class Found:
             raise ValueError(f"{len(contexts)} contexts and {len(ids)} context ids")
 
 
-def read_questions(path: str | Path, names: Mapping[str, str] | None = None) -> list[Row]:
+def read_questions(path: str | Path, names: Mapping[str, str | Sequence[str]] | None = None) -> list[Row]:
     """Read a file of questions, as `questions_of` returns them. names: the columns that you choose, as in `evaluate`.
 
     The file may have any format that `evaluate` reads, and each field any name that it knows.
@@ -75,7 +75,7 @@ def read_questions(path: str | Path, names: Mapping[str, str] | None = None) -> 
     return questions_of(read_question_columns(Path(path), names))
 
 
-def read_question_columns(path: Path, names: Mapping[str, str] | None = None) -> QuestionFile:
+def read_question_columns(path: Path, names: Mapping[str, str | Sequence[str]] | None = None) -> QuestionFile:
     """Read the rows of a file with a question in each. See `read_question_file`."""
     return read_question_file(path, ("question", "id", *KEPT), {"question": {"question"}}, names)
 

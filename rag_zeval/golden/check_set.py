@@ -43,7 +43,7 @@ class Finding:
 GoldenRows = Mapping[str, Row]  # by place; fields may be missing
 
 
-def read_set(path: Path, names: Mapping[str, str] | None = None) -> QuestionFile:
+def read_set(path: Path, names: Mapping[str, str | Sequence[str]] | None = None) -> QuestionFile:
     """Read a golden set. names: the columns that the user chose. See `read_question_file`."""
     return read_question_file(path, READ, {"question": {"question"}}, names, kept=("origin",))
 

@@ -64,7 +64,7 @@ class RetrievalMean:
     interval: tuple[float, float] | None
 
 
-def read_retrieved(path: Path, has_qrels: bool, names: Mapping[str, str] | None = None) -> QuestionFile:
+def read_retrieved(path: Path, has_qrels: bool, names: Mapping[str, str | Sequence[str]] | None = None) -> QuestionFile:
     """Read a file of retrieved ids, with gold chunks or, with qrels, an id or question. See `read_question_file`."""
     needs = {"context_ids": RETRIEVED, "gold_chunk_ids": ("gold_chunk_ids",)}
     if has_qrels:

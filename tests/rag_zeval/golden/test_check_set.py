@@ -206,10 +206,10 @@ def test_a_field_that_no_row_has_is_one_line_and_a_set_without_questions_is_none
     assert "not used; if it holds the ground truth, add --map truth=answer\n" in shown.stderr
     told = run("check-set", "g.json", "--map", "truth=answer", "--map", "slice_tag=kind").stdout
     assert "no column" not in told and "slice 5 10" in " ".join(told.split())
-    (tmp_path / "g.json").write_text(json.dumps([{"text": "a", "id": n} for n in range(60)]))
+    (tmp_path / "g.json").write_text(json.dumps([{"text": "Yes, it is.", "id": n} for n in range(60)]))
     shown = run("check-set", "g.json")
     assert (shown.returncode, shown.stdout) == (2, "") and shown.stderr.startswith(
-        "error: g.json: no column found for the question; columns: 'text', 'id'. Add --map question="
+        "error: g.json: no column found for the question; columns: 'text', 'id'. If another column holds the question, add"
     )
 
 
