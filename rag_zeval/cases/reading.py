@@ -90,6 +90,8 @@ class CaseFile:
             yield f"  system: '{self.system}', for answers that name none"
         if self.encoded:
             yield f"  JSON strings, read without their quotation marks: {', '.join(map(repr, self.encoded))}"
+        for name, options in self.columns.ambiguous.items():
+            yield f"  {FIELDS[name]}: not read; {options}"
         if self.columns.unused:
             yield f"  not used: {', '.join(map(repr, self.columns.unused))}"
         if self.left_out:
