@@ -11,7 +11,7 @@ import math
 import re
 import tokenize
 import warnings
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -27,6 +27,7 @@ from rag_zeval.cases.names import (
     SNIPPET,
     TEXT_PARTS,
     TRUTH_TEXT,
+    VERDICTS,
     plain_name,
     snake_name,
 )
@@ -55,9 +56,17 @@ SKIPPED = (tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT, tokenize.INDENT, tok
 VALUES = (tokenize.STRING, tokenize.NUMBER)
 SINGLE = (str, Mapping, int, float, Decimal, date, time, timedelta)  # what is no list
 SEVERAL = re.compile(r"[|;,]|^\[\S+\s+\S+")  # signs that one text holds several ids
-# No spaces, and a character that is rare in words; or the name of a file.
-NO_CONTENT = re.compile(r"[!-~]*[\d_/#][!-~]*|.+\.(?:csv|docx?|html?|json|md|pdf|pptx?|txt|xlsx?)", re.IGNORECASE)
 LARGEST = 10**MOST_DIGITS  # whole numbers are smaller; Python does not print much larger ones
+# An id, which has no spaces and a character that is rare in words. JSON and rows of a table may be such texts, too.
+# Or the name of a file, or numbers.
+LABEL = re.compile(
+    r"(?![!-~]*[\"{}<>=,;])[!-~]*[\d_/#][!-~]*|.+\.(?:csv|docx?|html?|json|md|pdf|pptx?|txt|xlsx?)|[\d\s.,;%-]+",
+    re.IGNORECASE,
+)
+NUMBER = re.compile(r"[\d\s.,%]+")
+LINK = re.compile(r"\(?\bhttps?://\S+")
+SENTENCE_END = tuple(".?!:;。？！؟।")
+LONGEST_TITLE, MOST_TITLE_WORDS = 80, 10
 MOST_FIELDS = 200  # characters of an object's fields in an error
 MOST_SHOWN = 40  # characters of a value in an error
 
@@ -89,6 +98,38 @@ def is_numbers(value: Any) -> bool:
     """Whether a value is a list of numbers, such as tokens or an embedding, or a text that prints one."""
     value = unfolded(value)
     return isinstance(value, list) and bool(value) and all(isinstance(item, (int, float)) for item in value)
+
+
+def is_label(text: str) -> bool:
+    """Whether a text is a number, an id, a link with or without its title, or the name of a file."""
+    bare = text.strip()
+    title = LINK.sub("", bare)
+    return bool(LABEL.fullmatch(bare)) or (title != bare and (not title or _is_title(title)))
+
+
+def are_labels(texts: Sequence[str]) -> bool:
+    """Whether contexts are no texts, but labels, verdicts, yes, no and titles. One title alone may be a fact."""
+    others = [text for text in texts if not _is_no_context(text)]
+    return bool(texts) and all(map(_is_title, others)) and (not others or len({*texts}) > 1)
+
+
+def label_in(values: Iterable[Any]) -> str | None:
+    """Return the first of the chunks in these values if all are labels, verdicts, yes or no. Otherwise return None."""
+    with suppress(InputError):
+        texts = [text for value in values for text in as_chunks(value)[0]]
+        return texts[0] if texts and all(map(_is_no_context, texts)) else None
+    return None
+
+
+def _is_no_context(text: str) -> bool:
+    return is_label(text) or text.strip().lower() in (*VERDICTS, "yes", "no", "true", "false")
+
+
+def _is_title(text: str) -> bool:
+    """Whether a text is short, begins with no small letter and does not end as a sentence does."""
+    bare = text.strip()
+    is_short = len(bare) <= LONGEST_TITLE and len(bare.split()) <= MOST_TITLE_WORDS
+    return is_short and not (bare[:1].islower() or bare.endswith(SENTENCE_END))
 
 
 def prints_object(text: str, or_list: bool) -> bool:
@@ -206,8 +247,8 @@ def look_like_ids(value: Any, or_number: bool = False) -> bool:
     """Whether a value is a text such as `doc_3`, or a list of such texts. or_number: texts of digits count, too."""
     items = unfolded(value)
     texts = items if isinstance(items, list) else [items]
-    ids = [text for text in texts if isinstance(text, str) and NO_CONTENT.fullmatch(text.strip())]
-    return 0 < len(ids) == len(texts) and (or_number or not any(map(str.isdecimal, ids)))
+    ids = [text for text in texts if isinstance(text, str) and LABEL.fullmatch(text.strip())]
+    return 0 < len(ids) == len(texts) and (or_number or not any(map(NUMBER.fullmatch, ids)))
 
 
 def unfolded(value: Any) -> Any:
@@ -246,15 +287,18 @@ def as_chunks(
 
 
 def as_truth(value: Any) -> str | None:
-    """Return the ground truth, or None. If there are several ways to write it, return the first.
+    """Return the ground truth, or None. If there are several (see `as_truths`), return the first."""
+    return next(as_truths(value), None)
+
+
+def as_truths(value: Any) -> Iterator[str]:
+    """Yield the ground truths of a list, which may be several ways to write one.
 
     An object holds the ground truth under one of the names in `names.TRUTH_TEXT`.
     """
     for item in _items(value):
         inner = [item[name] for name in TRUTH_TEXT if name in item] if isinstance(item, Mapping) else []
-        if texts := as_texts(inner[0] if inner else [item]):
-            return texts[0]
-    return None
+        yield from as_texts(inner[0] if inner else [item])
 
 
 def _shown(text: str) -> Any:
@@ -347,7 +391,11 @@ def _texts(item: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values that may be a chunk's text, by name. A snippet is one only if there is no other."""
     there = {name: value for name, value in item.items() if not (is_nothing(value) or isinstance(value, Mapping))}
     found = {name: value for name, value in there.items() if snake_name(str(name)) in (*CHUNK_TEXT, *SNIPPET)}
-    return {name: value for name, value in found.items() if snake_name(str(name)) in CHUNK_TEXT} or found
+    texts = {name: value for name, value in found.items() if snake_name(str(name)) in CHUNK_TEXT}
+    if [*map(snake_name, texts)] == ["document"]:  # which may be the title
+        longest = max(found, key=lambda name: len(str(found[name])))
+        return {longest: found[longest]}
+    return texts or found
 
 
 def _inside(item: Mapping[str, Any]) -> Mapping[str, Any] | None:

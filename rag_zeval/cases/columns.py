@@ -1,26 +1,40 @@
 """Decides which column holds which field.
 
 It goes by what the user says, by the layout of a known tool, or by the column's name. It never decides by the values of
-a single row.
+a single row. But if all values contradict a name, as a count contradicts `contexts`, the column is not taken.
 """
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from rag_zeval.cases.cells import is_nothing, is_numbers
+from rag_zeval.cases.cells import as_chunks, as_ids, as_text, is_nothing, is_numbers, label_in, unfolded
 from rag_zeval.cases.id_columns import all_values, id_columns, looks_like
-from rag_zeval.cases.names import FIELDS, IDS, LAYOUTS, NAMES, Layout, fields_of, plain_name, snake_name
+from rag_zeval.cases.names import (
+    FIELDS,
+    IDS,
+    LAYOUTS,
+    NAMES,
+    VAGUE,
+    VERDICTS,
+    Layout,
+    fields_of,
+    plain_name,
+    snake_name,
+)
 from rag_zeval.cases.nested import REPLY_ROWS, in_messages, in_records, in_replies, one_of
-from rag_zeval.cases.paths import ABSENT, at_path, option, pattern_of, quoted_list, roots_of, stem_of
-from rag_zeval.cases.suggestions import NEEDED, OBJECTS, TOLD, fields_inside, missing_columns, seems
+from rag_zeval.cases.paths import ABSENT, at_path, numbered, option, pattern_of, quoted_list, roots_of, stem_of
+from rag_zeval.cases.suggestions import NEEDED, OBJECTS, TEXTS, TOLD, fields_inside, missing_columns, seems
 from rag_zeval.cases.systems import answers_of_systems, several_answers
 from rag_zeval.errors import InputError, nearest
 from rag_zeval.files import Row
 from rag_zeval.judge.schema import LETTERS
+from rag_zeval.text import one_line
 
-LOOKED_AT = 100  # rows from whose values a suggestion is derived
+LOOKED_AT = 100  # rows whose values are compared with what a column's name says
+OPTIONAL = ("slice_tag", "context_ids", "gold_chunk_ids", "latency_s", "cost_usd")  # fields that most commands ignore
 
 
 @dataclass(frozen=True)
@@ -31,6 +45,7 @@ class Columns:
     of: for each of our fields, the column or path that holds it.
     unused: the columns that hold none of our fields.
     overlooked: for some unused columns, what they seem to hold by their name, in words.
+    ambiguous: for each optional field that several columns could hold, the options that choose one. It is not read.
     separator: a pattern of what stands between several contexts in one text.
     systems: the columns or paths that hold the answers of one system each, if the user chose several. The first is also
         in `of`.
@@ -40,6 +55,7 @@ class Columns:
     of: Mapping[str, str]
     unused: tuple[str, ...]
     overlooked: Mapping[str, str]
+    ambiguous: Mapping[str, str]
     separator: str | None = None
     systems: tuple[str, ...] = ()
 
@@ -67,10 +83,11 @@ def chosen_columns(
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the column that the user chose for each field, and those that hold the answers of one system each.
 
-    fields: those that the command reads. Raises InputError for another field, and for several columns of a field that
-    is not the answer.
+    fields: those that the command reads. Raises InputError for another field, for one column of two kinds of text, and
+    for several columns of a field that is not the answer.
     """
     chosen: dict[str, str] = {}
+    first: dict[str, str] = {}
     systems: tuple[str, ...] = ()
     for field, given in names.items():
         several = isinstance(given, (list, tuple))
@@ -84,6 +101,9 @@ def chosen_columns(
             raise InputError(f"{told}: names {len(columns)} columns, must name 1 to {len(LETTERS)}, each once")
         if len(columns) > 1 and field != "answer":
             raise InputError(f"{told}: a field has one column; only answer may have several, one for each system")
+        for path in columns if field in TEXTS else ():
+            if (other := first.setdefault(path, field)) != field:
+                raise InputError(f"{option(other, path)} {option(field, path)}: one column cannot hold both")
         chosen[field] = columns[0]
         systems = tuple(columns) if several and field == "answer" else systems
     return chosen, systems
@@ -111,17 +131,25 @@ def choose(
     Raises InputError if two columns may hold the same field, and if required fields are missing. The message says
     which option to add.
     """
-    taken = dict(names)
+    taken, refused = dict(names), dict[str, tuple[str, str]]()
+
+    def can_hold(field: str, column: str) -> bool:
+        if found := _contradiction(field, column, sample, taken.get("contexts")):
+            refused[column] = field, f"it holds {found}; to use it all the same, add {option(field, column)}"
+        return found is None
+
     roots = {root for path in (*names.values(), *systems) for root in roots_of(path, there)}
     layout = next((one for one in LAYOUTS if _fits(one, there, names)), None)
     written = {snake_name(name): name for name in there}
     for field, name in layout.columns.items() if layout else ():
         column = written.get(name)
         no_text = column in wrappers and field not in OBJECTS
-        if field in fields and field not in taken and column is not None and column not in roots and not no_text:
+        is_free = field in fields and field not in taken and column not in roots and not no_text
+        if column is not None and is_free and can_hold(field, column):
             taken[field] = column
     other_meaning = layout.other_meaning.items() if layout else ()
     meant_otherwise = {written.get(column, column): meaning for column, meaning in other_meaning}
+    ambiguous: dict[str, str] = {}
     of_questions = "answer" not in fields
     for field in (field for field in (*NAMES, "answers") if field in fields or field == "reference"):
         if field not in taken and not (field == "contexts" and "passage" in taken):
@@ -137,9 +165,16 @@ def choose(
                 found = [name for name in found if not looks_like("context_ids", name, sample)]
             if field in IDS:
                 found = id_columns(field, free, taken, sample, is_needed=field in needs)
+            found = [name for name in found if can_hold(field, name)]
             alike = answers_of_systems(_values(free, sample)) if field == "answer" and len(found) > 1 else []
-            if one := one_of(found, field, free, alike):
-                taken[field] = one
+            try:
+                if one := one_of(found, field, free, alike):
+                    taken[field] = one
+            except InputError as error:
+                # ids of passages may say in which order they are
+                if field not in OPTIONAL or field in needs or "passage" in taken:
+                    raise
+                ambiguous[field] = str(error)
     _look_into_objects(taken, names, there, wrappers, sample)
     if of_questions:
         reference = taken.get("reference")
@@ -157,29 +192,44 @@ def choose(
         if not there.get(taken[field], 1):  # a column without any value
             del taken[field]
     wished = fields if "question" in needs else needs.keys()  # what to tell of
+    untrue = {root for name in refused for root in roots_of(name, there)}
     if lacking := [field for field, any_of in needs.items() if taken.keys().isdisjoint(any_of)]:
-        known = [{name: value for name, value in row.items() if name not in meant_otherwise} for row in sample]
+        hidden = {*meant_otherwise, *untrue}
+        known = [{name: value for name, value in row.items() if name not in hidden} for row in sample]
         others = [field for field in ("contexts", "truth") if field in wished]
-        raise InputError(_trec_file(there) or missing_columns(lacking, taken, there, known, others))
+        needed = {one for field in lacking for one in needs[field]}
+        why = [f"column '{name}' is not used: {said}" for name, (field, said) in refused.items() if field in needed]
+        told = "; ".join([missing_columns(lacking, taken, there, known, others), *why])
+        raise InputError(_trec_file(there) or told)
     if "answers" in taken and "answer" in taken:  # the user chose one of them
         del taken["answers" if "answer" in names else "answer"]
     used = {*roots, *(root for path in taken.values() for root in roots_of(path, there))}
     unused = [name for name in there if name not in used and name.partition(".")[0] not in roots]
-    overlooked: dict[str, str] = {}
+    overlooked = {name: why for name, (field, why) in refused.items() if not {field, name} & {*taken, *taken.values()}}
     unclear = [] if of_questions else [name for name in unused if name not in meant_otherwise]
     of_systems = _answers_beside(taken, systems, unclear, sample)
     if others := [name for name in of_systems if name in unused]:
         overlooked[others[0]] = f"if it holds another system's {FIELDS['answer']}, add {several_answers(of_systems)}"
     others = [name for name in unused if there[name] and not all_values(is_numbers, name, sample)]
-    for name in (name for name in others if name not in of_systems):
-        told = [field for field in TOLD if field in wished and (field in OBJECTS or name not in wrappers)]
-        is_gold = "gold_chunk_ids" in fields_of(name) or looks_like("gold_chunk_ids", name, sample)
-        if is_gold and "gold_chunk_ids" in fields and not (name in wrappers or "gold_chunk_ids" in taken):
-            overlooked[name] = f"if it holds the {FIELDS['gold_chunk_ids']}, add {option('gold_chunk_ids', name)}"
-        elif name in meant_otherwise and "contexts" not in fields:  # it may only seem to hold these
+    for name in (name for name in others if name not in untrue and name not in of_systems):
+        told_of = [field for field in TOLD if field in wished and (field in OBJECTS or name not in wrappers)]
+        if "gold_chunk_ids" in fields_of(name) or looks_like("gold_chunk_ids", name, sample):
+            if name not in wrappers and "gold_chunk_ids" in {*fields} - {*taken, *ambiguous}:
+                overlooked[name] = f"if it holds the {FIELDS['gold_chunk_ids']}, add {option('gold_chunk_ids', name)}"
             continue
-        elif meaning := seems(name, meant_otherwise, taken, told, sample):
-            overlooked[name] = meaning
+        if name in meant_otherwise and "contexts" not in fields:  # it may only seem to hold these
+            continue
+        meaning = seems(name, meant_otherwise, taken, told_of, sample)
+        if meaning is None or _is_copy(name, taken.values(), sample):
+            continue
+        if option("contexts", name) in meaning:
+            if _contradiction("contexts", name, sample, None):
+                continue
+            group = pattern_of(name)
+            if len(numbered(group, unused)) > 1:  # such as context_*
+                overlooked[group] = meaning.replace(option("contexts", name), option("contexts", group))
+                continue
+        overlooked[name] = meaning
     for field in ("contexts", "truth"):
         is_there = taken.keys() & ({field, "passage"} if field == "contexts" else {field})
         if field in inside and field in wished and not is_there:
@@ -187,7 +237,7 @@ def choose(
             overlooked.setdefault(path, f"if it holds the {FIELDS[field]}, add {option(field, path)}")
     name = f"columns of {layout.name}" if layout else "columns known by their names"
     separator = layout.separator if layout and "contexts" not in names else None
-    return Columns(name, taken, tuple(unused), overlooked, separator, systems)
+    return Columns(name, taken, tuple(unused), overlooked, ambiguous, separator, systems)
 
 
 def _answers_beside(
@@ -236,6 +286,39 @@ def _look_into_objects(
     taken |= filled | in_messages(filled, wrappers, sample)
 
 
+def _contradiction(field: str, column: str, sample: Sequence[Row], contexts: str | None) -> str | None:
+    """Return in words what all values of a column are, if the field holds nothing of that kind, or else None.
+
+    contexts: the column or path of the retrieved contexts, if it is known.
+    """
+    values = [value for row in sample if not is_nothing(value := at_path(row, column)) and value is not ABSENT]
+    if field == "contexts" and (label := label_in(values)):
+        return f"numbers, ids, links or names of files, such as '{one_line(label)}'"
+    with suppress(InputError):
+        if field in ("answer", "truth") and values:
+            texts = [as_text(value) or "" for value in values]
+            return f"verdicts, such as '{texts[0]}'" if VERDICTS.issuperset(map(str.lower, texts)) else None
+        if field == "context_ids" and contexts and values:
+            is_one = all(not isinstance(unfolded(value), list) and len(as_ids(value)) == 1 for value in values)
+            passed = [found for row in sample if (found := at_path(row, contexts)) is not ABSENT]
+            if is_one and any(len(as_chunks(value)[0]) > 1 for value in passed):
+                return f"one id a row, such as '{values[0]}', for several contexts"
+    return None
+
+
+def _is_copy(name: str, columns: Collection[str], sample: Sequence[Row]) -> bool:
+    """Whether a column has the values of one of these columns in all rows, as the files of ragas may have."""
+
+    def value(row: Row, path: str) -> Any:
+        found = at_path(row, path)
+        return None if found is ABSENT or is_nothing(found) else unfolded(found)
+
+    own = [value(row, name) for row in sample]
+    return any(one is not None for one in own) and any(
+        all(value(row, column) == one for row, one in zip(sample, own, strict=True)) for column in columns
+    )
+
+
 def _patterns(there: Mapping[str, int]) -> dict[str, int]:
     """Return the patterns of numbered columns, such as `context_*` for `context_1` and `context_2`.
 
@@ -258,17 +341,21 @@ def _fits(layout: Layout, there: Collection[str], names: Mapping[str, str]) -> b
 def _check_reference(taken: dict[str, str], names: Mapping[str, str], there: Mapping[str, int]) -> None:
     """Ignore the column `reference` if the file also has contexts and the user has not chosen it.
 
-    It may then be the ground truth or the text to judge by. Raises InputError unless another column holds the ground
-    truth.
+    It may then be the ground truth or the text to judge by. The same holds beside a column such as `expected`, whose
+    name is vague. Raises InputError unless another column clearly holds the ground truth.
     """
-    beside = [taken[field] for field in ("contexts", "passage") if field in taken]
+    truth = taken.get("truth")
+    is_vague = truth is not None and plain_name(truth) in VAGUE
+    fields = ("contexts", "passage", *(["truth"] if is_vague else []))
+    beside = [taken[field] for field in fields if field in taken]
     if "reference" not in taken or "reference" in names or not any(there.get(name, 1) for name in beside):
         return
     column = taken.pop("reference")
-    if "truth" not in taken:
+    if truth is None or (is_vague and "truth" not in names):
+        other = f"; if '{truth}' is the {FIELDS['truth']}, {option('truth', truth)}" if truth is not None else ""
         raise InputError(
-            f"column '{column}' beside '{beside[0]}' could hold the ground truth, or "
-            f"the text to judge by: add {option('truth', column)} or {option('reference', column)}"
+            f"column '{column}' beside {quoted_list(beside)} could hold the ground truth, or "
+            f"the text to judge by: add {option('truth', column)} or {option('reference', column)}{other}"
         )
 
 

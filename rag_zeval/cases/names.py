@@ -148,6 +148,12 @@ NOTHING = frozenset({"nan", "NaN", "None", "null", "NULL", "<NA>", "NaT", r"\N"}
 # Texts that may mean that nothing is there, in lower case. They are read as they are, with a warning.
 PLACEHOLDERS = frozenset({"n/a", "na", "nan", "none", "null", "nil", "-", "--", "?", "unknown", "tbd", "undefined"})
 
+# Texts of a column such as `result` that are no answers, in lower case. But yes and no may well be answers.
+VERDICTS = frozenset(
+    "pass passed fail failed correct incorrect partial success failure error ok timeout answerable unanswerable".split()
+)
+VAGUE = frozenset({"expected", "gold", "target", "ideal"})  # names of the ground truth that may hold a label, too
+
 # What the first cell of a row of totals says, in lower case, in the languages of SPREADSHEET_ERRORS.
 TOTALS = frozenset(
     "total totals sum average avg mean median overall summary gesamt summe mittelwert durchschnitt somme moyenne "
@@ -186,7 +192,7 @@ LAYOUTS = (
          "reference_contexts": ["g"]},
     ),
     Layout(
-        "ragas",  # its test sets from 0.2 on, and the answers that people add to them
+        "ragas",  # its test sets from 0.2 on, with answers beside
         ("user_input", "reference"),
         {"question": "user_input", "truth": "reference", "contexts": "retrieved_contexts",
          "context_ids": "retrieved_context_ids", "gold_chunk_ids": "reference_context_ids"},
@@ -194,13 +200,13 @@ LAYOUTS = (
          "retrieved_contexts": ["c"]},
     ),
     Layout(
-        "ragas",  # its test sets in 0.1
-        ("question", "contexts", "ground_truth", "evolution_type"),
-        {"question": "question", "truth": "ground_truth", "contexts": "retrieved_contexts"},
-        {"question": "q?", "contexts": ["g"], "ground_truth": "t", "evolution_type": "simple", "metadata": [{}],
+        "a test set of ragas",  # ragas 0.1: TestsetGenerator, with answers beside
+        ("question", "contexts", "evolution_type"),
+        {"question": "question", "answer": "answer", "contexts": "retrieved_contexts", "truth": "ground_truth"},
+        {"question": "q?", "contexts": ["g"], "ground_truth": "t", "evolution_type": "simple", "metadata": [],
          "episode_done": True, "answer": "a", "retrieved_contexts": ["c"]},
-        {"contexts": "what ragas wrote the question from; if you replaced it by what was retrieved, add "
-         "--map contexts=contexts"},
+        {"contexts": "what the question was written from; if you have put in what was retrieved, add --map "
+                     "contexts=contexts"},
     ),
     Layout(
         "RAGChecker",  # ragchecker 0.1.9: RAGResult

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from rag_zeval.cases.cells import is_nothing, is_numbers, is_object, unfolded
+from rag_zeval.cases.cells import is_nothing, is_object, label_in, unfolded
 from rag_zeval.cases.names import FIELDS, RECORDS, REPLIES, fields_of, plain_name
 from rag_zeval.cases.paths import ABSENT, at_path, one_option, option, quoted_list
 from rag_zeval.cases.systems import several_answers
@@ -49,8 +49,8 @@ def in_records(taken: Mapping[str, str], sample: Sequence[Row]) -> dict[str, str
                 values.setdefault(path, []).extend([] if is_nothing(one) else [one])
     found: dict[str, str] = {}
     for field in ("question", "answer", "contexts", "truth", "reference"):
-        no_values = is_numbers if field == "contexts" else is_object
-        free = {path: len(of) for path, of in values.items() if not (of and all(map(no_values, of)))}
+        no_texts: Any = label_in if field == "contexts" else lambda of: of and all(map(is_object, of))
+        free = {path: len(of) for path, of in values.items() if not no_texts(of)}
         if not {field, *DOUBLES.get(field, ())} & taken.keys():
             named = [path for path in free if field in fields_in_record(path)]
             if one := one_of(named, field, free):

@@ -1,13 +1,16 @@
 """Reads files of questions: golden sets, test sets and rankings. Their columns are recognised as those of cases are."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rag_zeval.cases.cells import is_empty_list, is_nothing
+from rag_zeval.cases.cells import as_truths, is_empty_list, is_nothing
 from rag_zeval.cases.columns import Columns, chosen_columns
+from rag_zeval.cases.doubts import several_truths
+from rag_zeval.cases.names import FIELDS
 from rag_zeval.cases.paths import ABSENT, at_path
 from rag_zeval.cases.reading import BadRows, read_fields
 from rag_zeval.cases.row_files import PlacedRow, read_table
@@ -47,8 +50,13 @@ class QuestionFile:
 
         yield f"{self.name}: {len(rows)} {'row' if len(rows) == 1 else 'rows'} ({self.columns.layout})"
         yield from self.columns.lines(count, len(rows))
+        for name, options in self.columns.ambiguous.items():
+            yield f"  {FIELDS[name]}: not read; {options}"
         if self.columns.unused:
             yield f"  not used: {', '.join(map(repr, self.columns.unused))}"
+        several = sum(_has_several(row.get("truth")) for row in rows)
+        for doubt in several_truths(several, len(rows), self.columns.of.get("truth", "")):
+            yield f"  warning: {doubt}"
         for name, meaning in self.columns.overlooked.items():
             yield f"  warning: column '{name}' is not used; {meaning}"
 
@@ -78,6 +86,12 @@ def read_question_file(
     if len(bad) == len(rows):
         raise BadRows(bad, len(bad), len(bad), others=False)
     return QuestionFile(str(path), columns, rows)
+
+
+def _has_several(truth: Any) -> bool:
+    with suppress(InputError):
+        return len({*as_truths(truth)}) > 1
+    return False
 
 
 def _rows(path: Path, names: Mapping[str, str]) -> Iterator[PlacedRow]:

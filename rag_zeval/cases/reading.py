@@ -13,23 +13,24 @@ from typing import Any
 
 from rag_zeval.cases.case import CONTEXTS, Case, named_sources, never_match
 from rag_zeval.cases.cells import (
-    NO_CONTENT,
+    are_labels,
     as_chunks,
     as_id,
     as_ids,
     as_text,
     as_texts,
     as_truth,
+    as_truths,
     is_empty_list,
+    is_label,
     is_nothing,
     is_object,
-    prints_object,
     unfolded,
     unquoted,
 )
 from rag_zeval.cases.columns import LOOKED_AT, Columns, choose, chosen_columns
-from rag_zeval.cases.excel import Formatted
-from rag_zeval.cases.names import FIELDS, PLACEHOLDERS, SPREADSHEET_ERRORS, TOTALS
+from rag_zeval.cases.doubts import SEVERAL_CONTEXTS, doubts, several_truths
+from rag_zeval.cases.names import FIELDS, SPREADSHEET_ERRORS
 from rag_zeval.cases.objects import read_objects
 from rag_zeval.cases.paths import ABSENT, at_path, one_option, option, spelled
 from rag_zeval.cases.row_files import LaterHeader, PlacedRow, doubted_encoding, read_table
@@ -39,19 +40,11 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import MOST, Row, locate
 from rag_zeval.judge.needs import BETWEEN
 from rag_zeval.judge.schema import LETTERS
-from rag_zeval.replies.thoughts import final_texts
 from rag_zeval.text import counted, one_line, text_id
 
 DECIMAL_COMMA = re.compile(r"\s*\d+,(?:\d{1,2}|\d{4,})\s*|\s*0,\d+\s*")  # 1,234 may be a thousand
-# What people put between the contexts of one text: a bar or a tag, a line of dashes, or numbers before them.
-SEVERAL_CONTEXTS = re.compile(
-    r"\|\|\||\[SEP\]|</?(?:sep|doc|document|passage|context|chunk)\b[^<>]*>|^[ \t]*[-=*#]{3,}[ \t]*$"
-    r"|\A\W{0,3}((?:doc|document|passage|context|chunk|source)?[ \t#]{0,3})1\b(?s:.+)^\W{0,3}\1 ?2\b",
-    re.IGNORECASE | re.MULTILINE,
-)
-LOST_LETTER = "\ufffd"
-LONGEST_CELL = 32_767  # characters that Excel keeps of a text
 LONG_CONTEXT = 30  # characters of a context that no question contains by chance
+SHORTEST_ERROR = 10  # characters of an error that no answer contains by chance
 MOST_TOLD = 20  # bad rows of a file that are listed one by one
 
 
@@ -67,6 +60,7 @@ class CaseFile:
     several: number of questions that one system seems to answer in several ways.
     naming: the unused columns that then may name the system of each row.
     encoding: the encoding that the file seems to have instead of the one that was given.
+    several_truths: number of cases with several ground truths in the file, of which the first is used.
     """
 
     name: str
@@ -80,6 +74,7 @@ class CaseFile:
     several: int = 0
     naming: tuple[str, ...] = ()
     encoding: str | None = None
+    several_truths: int = 0
 
     def lines(self) -> Iterator[str]:
         """Yield the report on the file: which column holds each field, in how many cases, and what is not used."""
@@ -92,6 +87,8 @@ class CaseFile:
             yield f"  system: '{self.system}', for answers that name none"
         if self.encoded:
             yield f"  JSON strings, read without their quotation marks: {', '.join(map(repr, self.encoded))}"
+        for name, options in self.columns.ambiguous.items():
+            yield f"  {FIELDS[name]}: not read; {options}"
         if self.columns.unused:
             yield f"  not used: {', '.join(map(repr, self.columns.unused))}"
         if self.left_out:
@@ -100,9 +97,12 @@ class CaseFile:
             yield f"  warning: it looks like {self.encoding}; if the texts look wrong, give --encoding {self.encoding}"
         contexts = [text for case in self.cases for text in case.contexts]
         words = [word for case in self.cases for word in (case.reference or "").split() if not word.isdecimal()]
-        for name, texts in {"retrieved contexts": contexts, "references": words}.items():
-            if texts and all(map(NO_CONTENT.fullmatch, texts)):
-                yield f"  warning: the {name} look like ids, links or names of files, not texts: '{texts[0]}'"
+        for name, texts, is_told in (
+            ("retrieved contexts", contexts, are_labels(contexts)),
+            ("references", words, all(map(is_label, words))),
+        ):
+            if texts and is_told:
+                yield f"  warning: the {name} look like ids, links, titles or names of files, not texts: '{texts[0]}'"
         ids = [(case.context_ids, case.gold_chunk_ids) for case in self.cases]
         if any(retrieved for retrieved, _ in ids) and (why := never_match(ids)):
             yield f"  warning: {why}"
@@ -113,39 +113,20 @@ class CaseFile:
     def _doubts(self) -> Iterator[str]:
         """Yield a warning for each kind of text that may not mean what it says. All are judged as they are."""
         texts = {
+            "question": [case.question for case in self.cases],
             "answer": [text for case in self.cases for text in case.answers.values()],
             "contexts": [text for case in self.cases for text in case.contexts],
             "truth": [case.truth or "" for case in self.cases],
         }
-        for name, of in texts.items():
-            if marks := [text for text in of if text.strip().lower() in PLACEHOLDERS]:
-                said = f"{len(marks)} of {len(of)} say {' or '.join(map(repr, dict.fromkeys(marks)))}"
-                yield f"  warning: {FIELDS[name]}: {said}, which is read as a text"
-        for name, of in {"question": [case.question for case in self.cases], **texts}.items():
-            if cut := sum(len(text) == LONGEST_CELL for text in of):
-                said = f"{cut} of {len(of)} have {LONGEST_CELL:,} characters, the most that Excel keeps"
-                yield f"  warning: {FIELDS[name]}: {said}; the texts may be cut off"
-            if shown := [text for text in of if isinstance(text, Formatted)]:
-                said = f"{len(shown)} of {len(of)} are dates, or numbers in a format such as $12"
-                yield f"  warning: {FIELDS[name]}: {said}, read as '{shown[0]}'; if that is wrong, make them texts"
-            # a chunk may well be JSON
-            if lists := [text for text in of if prints_object(text, or_list=name in ("question", "answer"))]:
-                said = f"{len(lists)} of {len(of)} print a list or object, which is read as a text"
-                yield f"  warning: {FIELDS[name]}: {said}: {lists[0]}"
-            if misread := [text for text in of if _is_misread(text)]:
-                said = f"{len(misread)} of {len(of)} seem to have lost letters when the file was saved or read"
-                yield f"  warning: {FIELDS[name]}: {said}: {misread[0]}"
+        for doubt in doubts(texts):
+            yield f"  warning: {doubt}"
+        for doubt in several_truths(self.several_truths, len(self.cases), self.columns.of.get("truth", "")):
+            yield f"  warning: {doubt}"
         contexts = [case.contexts for case in self.cases if case.contexts]
         joined = [one[0] for one in contexts if len(one) == 1 and SEVERAL_CONTEXTS.search(one[0])]
         if 2 * len(joined) > len(contexts) and all(len(one) == 1 for one in contexts):
             said = f"{len(joined)} of {len(contexts)} seem to be several in one text, which is read as one"
             yield f"  warning: retrieved contexts: {said}; to separate them, write a JSON list: {joined[0]}"
-        if thoughts := [text for text in texts["answer"] if len([*final_texts(text)]) > 1]:
-            said = f"{len(thoughts)} of {len(texts['answer'])} hold the thoughts of a model, which are judged, too"
-            yield f"  warning: answer: {said}: {thoughts[0]}"
-        if totals := [case.question for case in self.cases if case.question.strip(" :").lower() in TOTALS]:
-            said = f"{len(totals)} of {len(self.cases)} say {' or '.join(map(repr, dict.fromkeys(totals)))}"
-            yield f"  warning: question: {said}; if that is a row of totals, remove it: it is judged, too"
         if prompts := [case for case in self.cases if any(map(partial(_is_inside, case.question), case.contexts))]:
             said = f"{len(prompts)} of {len(self.cases)} contain a retrieved context"
             yield f"  warning: question: {said}; if it is the whole prompt, add --map question=COLUMN"
@@ -299,6 +280,7 @@ class _Reader:
     asked_otherwise: bool = False  # whether one has another question
     repeated: Counter[tuple[str, ...]] = field(default_factory=Counter)
     encoded: set[str] = field(default_factory=set)  # columns in which every text is a JSON string
+    several_truths: int = 0
     commas: set[str] = field(default_factory=set)  # columns with a number that has a decimal comma
 
     def read(self, skip_bad_rows: bool) -> CaseFile:
@@ -324,8 +306,10 @@ class _Reader:
         encoded = tuple(name for name in dict.fromkeys([*columns.of.values(), *self.systems]) if name in self.encoded)
         several = 0 if columns.of.keys() & {"system", "answers", "run"} else _several_answers(cases)
         naming = self._naming(columns, "question") if several else ()
-        bad = tuple(self.bad)
-        return CaseFile(self.name, cases, columns, self.unnamed, bad, by_name, repeated, encoded, several, naming)
+        return CaseFile(
+            self.name, cases, columns, self.unnamed, tuple(self.bad), by_name, repeated, encoded, several, naming,
+            several_truths=self.several_truths,
+        )  # fmt: skip
 
     def placed(self, columns: Columns) -> Iterator[PlacedRow]:
         """Return the rows, of which one stands for all passages of an answer."""
@@ -464,6 +448,8 @@ class _Reader:
             read_amount("cost_usd"),
             not contexts and read("context_ids", is_empty_list),
         )
+        with suppress(InputError):
+            self.several_truths += len({*as_truths(columns.value(row, "truth"))}) > 1
         return replace(case, id=self._id(read("id", as_id), case, columns, row, place))
 
     def _id(self, given: str | None, case: Case, columns: Columns, row: Row, place: str) -> str:
@@ -560,12 +546,17 @@ def _joined(value: Any, name: str, row: Row, is_given: bool) -> Any:
 
 
 def _answer(value: Any, row: Row) -> tuple[str | None, str]:
-    """Return an answer's text and "". If there is none, return None and the reason, such as the system's error."""
+    """Return an answer's text and "". If there is none, return None and the reason, such as the system's error.
+
+    A text that repeats the error of its row is no answer.
+    """
     told = value.get("error") if isinstance(value, Mapping) else None
     if isinstance(value, str) and value.strip() in SPREADSHEET_ERRORS:
         told = value.strip()
     if told is None and (text := as_text(value)) is not None:
-        return text, ""
+        error = str(row.get("error") or "").strip()
+        if len(error) < SHORTEST_ERROR or error not in text:
+            return text, ""
     for name in ("status", "error"):  # `rag-zeval collect` writes a status
         if told is None and not is_nothing(row.get(name)) and row[name] != "ok":
             told = row[name]
@@ -573,15 +564,6 @@ def _answer(value: Any, row: Row) -> tuple[str | None, str]:
         told = told.get("message") or told.get("type")
     told = str(told or "").removeprefix("failed: ")
     return None, f"no answer: {one_line(told)}" if told else "no answer"
-
-
-def _is_misread(text: str) -> bool:
-    """Whether a text holds the mark of a lost letter, or is UTF-8 that was read in a Western encoding: `MÃ¼nchen`."""
-    for encoding in () if text.isascii() else ("cp1252", "latin-1"):
-        with suppress(UnicodeError):
-            text.encode(encoding).decode()
-            return True
-    return LOST_LETTER in text
 
 
 def _is_inside(question: str, context: str) -> bool:

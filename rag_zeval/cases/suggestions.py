@@ -8,7 +8,7 @@ from itertools import chain
 from statistics import median
 from typing import Any
 
-from rag_zeval.cases.cells import NO_CONTENT, as_chunks, as_text, as_truth, is_nothing, is_numbers, is_object, unfolded
+from rag_zeval.cases.cells import as_chunks, as_text, as_truth, is_label, is_nothing, is_numbers, is_object, unfolded
 from rag_zeval.cases.name_words import field_said_by, is_about_truth
 from rag_zeval.cases.names import CHUNK_TEXT, FIELDS, NAMES, TEXT_PARTS, fields_of, plain_name, snake_name
 from rag_zeval.cases.nested import EXPECTED, MESSAGES, SPEAKERS, fields_in_record, role_of, spoken_by, text_name
@@ -27,7 +27,7 @@ NEEDED = {  # required: at least one of the fields on the right
     "answer": {"answer", "answers"},
     "contexts": {"contexts", "passage", "truth", "reference"},
 }
-TEXTS = (*NEEDED, "truth", "reference")  # fields that only a column of texts can hold
+TEXTS = ("question", "answer", "answers", "contexts", "passage", "truth", "reference")  # fields that hold texts
 # Words with which the name of a column begins or ends whose texts are of no use as a question, an answer or a context.
 ASIDE = {
     "category", "comment", "date", "description", "error", "explanation", "feedback", "file", "id", "justification",
@@ -383,7 +383,7 @@ def _is_aside(field: str, path: str) -> bool:
 def _can_say(field: str, values: Sequence[Any]) -> bool:
     """Whether values are neither numbers nor names of files, nor a few texts that repeat."""
     texts = [text for value in values for text in as_chunks(value)[0]] if field == "contexts" else _texts(values)
-    texts = [text for text in texts if LETTER.search(text) and not NO_CONTENT.fullmatch(text)]
+    texts = [text for text in texts if LETTER.search(text) and not is_label(text)]
     texts = [text for text in texts if text.lower() not in ("true", "false")]
     return bool(texts) and (field == "contexts" or (2 * len(texts) >= len(values) and _vary(texts)))
 
@@ -443,4 +443,4 @@ def _is_sentence(text: str, words: int = 2) -> bool:
     """Whether a text has so many words. Two characters count as one in a script without spaces between words."""
     characters = len(UNSPACED.findall(text))
     count = len(WORD.findall(text)) + characters // 2
-    return count >= words and (characters > 0 or " " in text.strip()) and not NO_CONTENT.fullmatch(text)
+    return count >= words and (characters > 0 or " " in text.strip()) and not is_label(text)

@@ -192,7 +192,12 @@ def failures(
     judged = read_judged(results)
     metrics = choose_metrics(judged, correct, supported, threshold)
     names = read_names(map)
-    cases = [case for path in gold for case in read_cases(path, names, judged=False).cases]
+    files = [read_cases(path, names, judged=False) for path in gold]
+    for file in files:
+        for field in ("context_ids", "gold_chunk_ids"):
+            if field in file.columns.ambiguous:
+                raise InputError(f"{file.name}: {file.columns.ambiguous[field]}")
+    cases = [case for file in files for case in file.cases]
     classified = classify(judged, cases, metrics, k)
     several = len({one.system for one in classified}) > 1
     rules = (("correct", metrics.correct), ("supported", metrics.supported))

@@ -33,7 +33,8 @@ def print_dry_run(run: EvaluationRun, price: Price | None) -> None:
             print(f"  answer of {one_line(system)}: {_beginning(answer or case.unanswered.get(system, ''))}")
         for source in run.sources:
             text = run.cases.example(at, source).reference
-            print(f"  {NOUNS[source]}: {_beginning(text) or 'none'}")
+            number = f" ({len(case.contexts)})" if source == "contexts" else ""
+            print(f"  {NOUNS[source]}{number}: {_beginning(text) or 'none'}")
     count = len(run.cases.cases)
     judgements, looked_at = count * run.judges.trials, drawn_to_look_at(count)
     asked_about = places([name for name in run.scorers if asks_judge(name)], run.sources)

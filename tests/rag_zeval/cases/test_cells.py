@@ -192,6 +192,8 @@ BOTH, TITLE = ("Ann's.", "Bob\ns."), "A title"
         (f"[{', '.join(f'Hit(node=Node(of={{<K.A: 1>: 2}}, text={text!r}), score=1)' for text in BOTH)}]", ()),
         ({"is_selected": [0, 1], "passage_text": [*BOTH], "url": ["u", "v"]}, ()),
         ([{"source": {"id": "kb"}, "document": [text], "distances": [0.5]} for text in BOTH], ()),
+        ([{"document": "T", "snippet": text} for text in BOTH], ()),
+        ([{"document": text, "snippet": text[:3]} for text in BOTH], ()),
         ([[TITLE, []], *([TITLE, [f"{text} ", "So."]] for text in BOTH)], None),
         ({"title": [TITLE, TITLE], "sentences": [[text, " So."] for text in BOTH]}, None),
     ],

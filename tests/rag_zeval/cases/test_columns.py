@@ -100,6 +100,11 @@ def test_documents_of_our_questions_are_not_what_was_retrieved() -> None:
             "add --map truth=reference or --map reference=reference",
         ),
         (
+            ("question", "answer", "expected", "reference"),
+            "'reference' beside 'expected' could hold the ground truth, or the text to judge by: add --map "
+            "truth=reference or --map reference=reference; if 'expected' is the ground truth, --map truth=expected",
+        ),
+        (
             ("question", "answer", "answers", "contexts"),
             "if 'answers' are gold answers, add --map answer=answer --map truth=answers",
         ),
@@ -220,10 +225,105 @@ def test_a_column_without_values_gives_way() -> None:
     assert columns.of["contexts"] == "chunks" and columns.overlooked == {}
 
 
+VERDICTS = [{"question": f"q{at}?", "result": said} for at, said in enumerate(("PASS", "failed"))]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (
+            [{**BASE, "contexts": count} for count in (5, "0", 12.5)],
+            "column 'contexts' is not used: it holds numbers, ids, links or names of files, "
+            "such as '5'; to use it all the same, add --map contexts=contexts",
+        ),
+        ([{**BASE, "contexts": said} for said in (True, "no")], "such as 'True'"),
+        ([{**BASE, "contexts": ["doc_1", "Handbook of 2024.PDF"]}, BASE | {"contexts": []}], "such as 'doc_1'"),
+        ([{**BASE, "contexts": ["Opening hours (https://x.org/a?b=c)"]}], "such as 'Opening hours (https://x.org/a?b"),
+        ([{"user_input": "q?", "response": "a", "retrieved_contexts": "['d_1', 'd_2']"}], "such as 'd_1'"),  # ragas
+        (
+            [{"inputs": {"question": "q?"}, "outputs": {"answer": "a", "documents": ["d_1"]}}],
+            "no column found for the retrieved c",
+        ),
+        (
+            [{**row, "truth": "At nine.", "generated_sql": "SELECT a FROM b"} for row in VERDICTS],
+            "says 'SELECT a FROM b'; column 'result' is not used: it holds "
+            "verdicts, such as 'PASS'; to use it all the same, add --map answer=result",
+        ),
+    ],
+)
+def test_a_column_whose_values_contradict_its_name_is_not_taken(rows: list[dict[str, Any]], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        read_cases(rows)
+    assert message in str(error.value)
+
+
+def test_another_column_takes_the_place_of_one_whose_values_contradict_its_name() -> None:
+    row = {"question": "q?", "answer": "a", "documents": ["d_1"], "ground_truth": "t"}
+    assert read_cases([row]).cases[0].contexts == ()
+    assert "to use it all the same, add --map contexts=documents" in str(read_cases([row]))
+    assert read_cases([row], {"contexts": "documents"}).cases[0].contexts == ("d_1",)
+    read = read_cases([{**row, "chunks": ["It is.", "7"]}])
+    assert read.columns.of["contexts"] == "chunks" and read.columns.overlooked == {}
+    assert read_cases([{**BASE, "contexts": ['{"city":"Rome","km2":1285}', "Rome;1285"]}]).cases[0].contexts
+    assert (
+        read_cases([{**BASE, "answer": None, "response": "So.", **row} for row in VERDICTS]).columns.of["answer"]
+        == "response"
+    )
+    read = read_cases([{**BASE, "contexts": None, "expected": "correct", "reference": "At nine."}])
+    assert (read.cases[0].truth, read.cases[0].reference) == (None, "At nine.")
+    for said in (["yes", "no"], ["pass", "It is."]):  # which may be answers
+        assert read_cases([{**BASE, "answer": one} for one in said]).columns.of["answer"] == "answer"
+
+
+def test_of_numbered_columns_those_with_texts_are_contexts_or_are_told_once() -> None:
+    row = {"question": "q?", "answer": "a", "truth": "t", "chunk_1": "a.pdf", "chunk_2": "b.pdf"}
+    texts = {"context_1": "It is.", "context_2": "So it is."}
+    assert read_cases([row | texts]).cases[0].contexts == ("It is.", "So it is.")
+    others = {"retrieved_cont1": "It is.", "retrieved_cont2": "So it is.", "retrieved_page1": 3, "retrieved_page2": 5}
+    assert read_cases([row | others]).columns.overlooked == {
+        "chunk_*": "it holds numbers, ids, links or names of files, such as 'a.pdf'; "
+        'to use it all the same, add --map "contexts=chunk_*"',
+        "retrieved_cont*": 'if it holds the retrieved contexts, add --map "contexts=retrieved_cont*"',
+    }
+
+
+def test_a_copy_of_a_column_that_is_used_is_not_told() -> None:
+    row = {"user_input": "q?", "response": "a", "retrieved_contexts": ["c"], "question": "q?", "contexts": "['c']"}
+    assert read_cases([row, {**row, "response": "b", "answer": None}]).columns.overlooked == {}
+    assert [*read_cases([row, {**row, "contexts": "['d']"}]).columns.overlooked] == ["contexts"]
+
+
+def test_an_optional_field_that_several_columns_could_hold_is_left_out_and_told() -> None:
+    read = read_cases([{**BASE, "doc_ids": ["d1"], "chunk_ids": ["d1#1"]}])
+    assert read.cases[0].context_ids == () and read.columns.unused == ("doc_ids", "chunk_ids")
+    told = (
+        "could each hold the ids of the retrieved contexts: add --map context_ids=doc_ids or --map context_ids=chunk_"
+    )
+    assert f"  ids of the retrieved contexts: not read; columns 'doc_ids', 'chunk_ids' {told}" in str(read)
+
+
+def test_one_id_of_several_contexts_is_another_document() -> None:
+    row = {**BASE, "contexts": ["It is.", "So it is."], "doc_id": "d1"}  # that of the gold document, perhaps
+    read = read_cases([row])
+    assert read.cases[0].context_ids == () and "it holds one id a row, such as 'd1', for several contexts" in str(read)
+    assert read_cases([{**row, "retrieved_ids": ["d1", "d2"]}]).cases[0].context_ids == ("d1", "d2")
+    for one in ({**row, "contexts": "It is."}, {**row, "doc_id": ["d1"]}):
+        assert read_cases([one]).cases[0].context_ids == ("d1",)
+    with pytest.raises(InputError, match="may hold several ids in one text"):
+        read_cases([{**row, "doc_id": "d1|d2"}])
+
+
 def test_what_deepeval_calls_context_is_not_what_was_retrieved() -> None:
     columns = chosen("input", "actual_output", "expected_output", "context")
     assert "contexts" not in columns.of and "ideal context" in columns.overlooked["context"]
     assert chosen("input", "actual_output", "context", names={"contexts": "context"}).of["contexts"] == "context"
+
+
+def test_the_contexts_that_ragas_wrote_a_question_from_are_not_what_was_retrieved() -> None:
+    row = {"question": "q?", "contexts": ["g"], "ground_truth": "t", "evolution_type": "simple", "episode_done": True}
+    read = read_cases([{**row, "answer": "a"}])
+    assert read.cases[0].contexts == () and "put in what was retrieved, add --map contexts=contexts" in str(read)
+    assert read_cases([{**row, "answer": "a"}], {"contexts": "contexts"}).cases[0].contexts == ("g",)
 
 
 def test_a_layout_is_known_in_any_writing_but_a_plural_is_another_name() -> None:
@@ -270,11 +370,12 @@ def test_ids_leave_the_ground_truth_to_a_text_and_are_told_if_several_could_be_g
     (case,) = (read := read_cases([row])).cases
     assert (case.truth, case.gold_chunk_ids) == ("t", ("7:1",)) and not read.columns.overlooked
     read = read_cases([{**row, "relevant_doc_ids": ["7"], "expected_chunk_ids": ["7:1"]}])
-    options = [option("gold_chunk_ids", name) for name in ("gold", "relevant_doc_ids", "expected_chunk_ids")]
-    assert read.cases[0].gold_chunk_ids == ()
-    assert [*read.columns.overlooked.values()] == [
-        f"if it holds the {FIELDS['gold_chunk_ids']}, add {o}" for o in options
-    ]
+    assert read.cases[0].gold_chunk_ids == () and not read.columns.overlooked
+    told = "columns 'relevant_doc_ids', 'expected_chunk_ids' could each hold the ids of the gold chunks: add --map"
+    assert read.columns.ambiguous["gold_chunk_ids"].startswith(told)
+    read = read_cases([{**row, "gold": None, "relevant_doc_ids": "7, 8"}])
+    told = "if it holds the ids of the gold chunks, add --map gold_chunk_ids=relevant_doc_ids"
+    assert read.columns.overlooked == {"relevant_doc_ids": told}
 
 
 @pytest.mark.parametrize(
@@ -753,6 +854,10 @@ def test_expected_contexts_are_no_retrieved_ones() -> None:
         ({"answer": ["answer", "NOTHERE"]}, "--map answer=NOTHERE: no row has 'NOTHERE'"),
         ({"answer": []}, "names 0 columns, must name 1 to 26, each once"),
         ({"truth": ["a", "b"]}, "--map truth=a --map truth=b: a field has one column; only answer may have several"),
+        (
+            {"answer": "answer", "truth": "answer"},
+            "--map answer=answer --map truth=answer: one column cannot hold both",
+        ),
     ],
 )
 def test_a_map_to_nowhere_is_an_error(names: dict[str, Any], message: str) -> None:
@@ -786,9 +891,9 @@ def test_names_on_a_path_may_have_dots_and_numbers() -> None:
     "name", ["contexts.{}", "contexts/{}", "contexts[{}]", "docs.{}.text", "docs[{}].page_content"]
 )
 def test_lists_that_were_flattened_into_columns_are_contexts(name: str) -> None:
-    row = {"question": "q?", "answer": "a", **{name.format(at): str(at) for at in (10, 0, 2)}, "docs.0.score": 0.5}
-    read = read_cases([row])
-    assert read.cases[0].contexts == ("0", "2", "10") and read.columns.unused == ("docs.0.score",)
+    texts = {name.format(at): f"No. {at}" for at in (10, 0, 2)}
+    read = read_cases([{"question": "q?", "answer": "a", **texts, "docs.0.score": 0.5}])
+    assert read.cases[0].contexts == ("No. 0", "No. 2", "No. 10") and read.columns.unused == ("docs.0.score",)
 
 
 def test_a_number_in_a_name_may_be_too_long_to_be_one() -> None:

@@ -81,6 +81,9 @@ def test_what_stands_where_is_told() -> None:
     [
         (["doc_1", "doc_2"], True),
         (["https://x.org/a"], True),
+        (["Opening hours", "Museums of Rome – Prices"], True),
+        (["Opening hours"], False),  # may be a fact
+        (["Opening hours", "It opens at nine."], False),
         (["doc_1", "It is."], False),
         (["Nine."], False),
         (["4711"], True),
@@ -89,13 +92,12 @@ def test_what_stands_where_is_told() -> None:
     ],
 )
 def test_contexts_that_seem_to_be_no_texts_are_told(contexts: list[str], warned: bool) -> None:
-    read = read_cases([{**ROWS[0], "contexts": contexts}, {**ROWS[1], "contexts": contexts[:1]}])
-    assert (
-        f"warning: the retrieved contexts look like ids, links or names of files, not texts: '{contexts[0]}'"
-        in str(read)
-    ) == warned
+    rows = [{**ROWS[0], "contexts": contexts}, {**ROWS[1], "contexts": contexts[:1]}]
+    read = read_cases(rows, {"contexts": "contexts"})
+    said = "look like ids, links, titles or names of files, not texts"
+    assert (f"warning: the retrieved contexts {said}: '{contexts[0]}'" in str(read)) == warned
     read = read_cases([{"question": "q?", "answer": "a", "references": contexts}])
-    told = f"warning: the references look like ids, links or names of files, not texts: '{contexts[0]}'" in str(read)
+    told = f"warning: the references {said}: '{contexts[0]}'" in str(read)
     assert told == (warned and contexts[0][0].islower())  # a number may be an answer; a reference is read by word
 
 
@@ -135,6 +137,21 @@ LONG = "The museum opens at nine on all days of the week. "
         ({"answer": "MÃ¼nchen"}, "answer: 1 of 2 seem to have lost letters when the file was saved or read: MÃ¼nchen"),
         ({"contexts": ["M\ufffdnchen"]}, "retrieved contexts: 1 of 2 seem to have lost letters"),
         ({"answer": "“São” – São, AMANHÃ» Ãœ"}, None),
+        (
+            {"answer": "Error code: 429 - {'error'"},
+            "answer: 1 of 2 seem to be errors, which are judged as answers: Err",
+        ),
+        ({"answer": "Rate limit exceeded. Try later."}, "answer: 1 of 2 seem to be errors"),
+        ({"answer": "HTTP 429 stands for too many requests."}, None),
+        ({"answer": f"{LONG[:40]}..."}, None),  # one text
+        (
+            {"answer": f"{LONG[:40]}...", "contexts": [f"{LONG[:40]}...", f"{LONG[:50]}…"]},
+            "retrieved contexts: 2 of 2 end in '...'",
+        ),
+        (
+            {"truth": ["t", "u"]},
+            "ground truth: 1 of 2 rows hold several texts, of which the first is used; if they are",
+        ),
         ({"contexts": ["c" * 32_767]}, "retrieved contexts: 1 of 2 have 32,767 characters, the most that Excel keeps"),
     ],
 )
@@ -153,6 +170,9 @@ def test_texts_that_may_mean_something_else_are_told(cells: dict[str, Any], warn
         ("Document 1: It opens.\nIt does.\nDocument 2: It closes.", True),
         ("<doc>It opens.</doc><doc>It closes.</doc>", True),
         ("It opens.\n---\nIt closes.", True),
+        ("It opens. --- It closes.", True),
+        (">>> From: a\nIt opens.\n>>> From: b\nIt closes.", True),
+        ("# Hours ### Summer It opens. | --- | if a === b", False),
         ("It opens.\n\nIt closes.", False),
         ("It opens in 1 of\n2 towns.", False),
         ("| a | b |\n|---|---|\n| 1 | 2 |", False),
@@ -310,6 +330,8 @@ def test_names_of_systems() -> None:
         ({"answer": {"error": {"message": "boom", "code": 500}}}, "no answer: boom"),
         ({"answer": "content='' additional_kwargs={'tool_calls': [{'name': 'search'}]}"}, "no answer"),
         ({"answer": "a", "error": None}, None),
+        ({"answer": "ERROR: HTTP 429: slow", "error": "HTTP 429: slow"}, "no answer: HTTP 429: slow"),
+        ({"answer": "no, never", "error": "no"}, None),
         ({"answer": [None], "error": "a tool was called"}, "no answer: a tool was called"),
     ],
 )

@@ -403,7 +403,7 @@ def test_a_dry_run_needs_no_model_and_shows_what_would_be_judged(run: Run, input
         "judged by: ground truth, in 2 of 3 cases",
     ):
         assert line in done.stderr.splitlines()
-    for line in ("  question: q1?", "  answer of in: It opens at nine.", "  retrieved contexts: It opens at nine.",
+    for line in ("  question: q1?", "  answer of in: It opens at nine.", "  retrieved contexts (1): It opens at nine.",
                  "  ground truth: At ten.", "  ground truth: none", "  answer of in: no answer"):  # fmt: skip
         assert line in done.stdout.splitlines()
 

@@ -41,7 +41,7 @@ def placed(rows: Set) -> dict[str, Any]:
 
 
 def found_in(rows: Set) -> list[tuple[int, str, str]]:
-    read = QuestionFile("g.csv", Columns("", {field: field for field in READ}, (), {}), placed(rows))
+    read = QuestionFile("g.csv", Columns("", {field: field for field in READ}, (), {}, {}), placed(rows))
     return [(int(one.place.removeprefix("g.csv:")), one.field, one.text) for one in findings(read)]
 
 

@@ -129,6 +129,8 @@ def test_the_command_counts_shows_and_writes(run: Any, result_row: Any, tmp_path
     assert written[3]["gold_rank"] == 2 and written[0]["question"] == rows[0]["question"]
     assert "wrong, in the prompt: 10 of 11" in run("failures", *files).stdout  # all of them stood in the prompt
     assert "right and supported: 10 of 12" in run("failures", *files, "--correct", "rag_zeval@contexts").stdout
+    write(tmp_path / "gold.jsonl", [{"doc_ids": ["a"], "chunk_ids": ["x"], **row, "context_ids": None} for row in gold])
+    assert "'doc_ids', 'chunk_ids' could each hold the ids of the retr" in run("failures", *files).stderr
 
 
 @pytest.mark.parametrize(

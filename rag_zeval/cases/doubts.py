@@ -1,0 +1,127 @@
+"""Texts that may not mean what they say, of which we warn: texts cut off or misread, an error in place of an answer."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from rag_zeval.cases.cells import prints_object
+from rag_zeval.cases.excel import Formatted
+from rag_zeval.cases.names import FIELDS, PLACEHOLDERS, TOTALS
+from rag_zeval.replies.thoughts import final_texts
+
+LOST_LETTER = "\ufffd"
+LONGEST_CELL = 32_767  # characters that Excel keeps of a text
+LONGEST_ERROR = 500  # characters; a longer answer may well be about errors
+# What systems return in place of an answer. Words such as "too many requests" may be in an answer, but not begin it.
+ERROR = re.compile(
+    r"\A\W*error(?: code)?:|error code: \d{3} -|\A\{['\"]error['\"]:|traceback \(most recent call last\)"
+    r"|\A\w+(?:Error|Exception)[:(\[]|\b(?:limit|quota) (?:was |has been )?(?:exceeded|reached)"
+    r"|\A[a-z]* ?(?:\d{3})?\W*(?:too many requests|internal server error|service unavailable|gateway time-?out)",
+    re.IGNORECASE,
+)
+# What people put between the contexts of one text: bars, dashes and the like, a tag, or numbers before them. A row of
+# dashes may be in a table, ### is a heading and === an operator.
+SEVERAL_CONTEXTS = re.compile(
+    r"\|\|\||\[SEP\]|</?(?:sep|doc|document|passage|context|chunk)\b[^<>]*>|^[ \t]*[-=*#~+]{3,}[ \t]*$"
+    r"|(?<=[^\s|])[ \t]+[-*~+]{3,}[ \t]+(?=[^\s|])|^>>> ?From:"
+    r"|\A\W{0,3}((?:doc|document|passage|context|chunk|source)?[ \t#]{0,3})1\b(?s:.+)^\W{0,3}\1 ?2\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def is_misread(text: str) -> bool:
+    """Whether a text holds the mark of a lost letter, or is UTF-8 that was read in a Western encoding: `MÃ¼nchen`."""
+    for encoding in () if text.isascii() else ("cp1252", "latin-1"):
+        with suppress(UnicodeError):
+            text.encode(encoding).decode()
+            return True
+    return LOST_LETTER in text
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """What texts of some fields may be instead of what they seem to be.
+
+    said: what such texts do, with {text} for the first of them and {texts} for all that differ.
+    share: the doubt is told if at least this share of the texts is such. Unless it is 0, two must be.
+    longer: texts with at most this many characters do not count.
+    """
+
+    fields: tuple[str, ...]
+    is_such: Callable[[str], object]
+    said: str
+    share: float = 0.0
+    longer: int = -1
+
+
+QUESTION, ANSWER, OTHERS = ("question",), ("answer",), ("contexts", "truth")
+ALL = (*QUESTION, *ANSWER, *OTHERS)
+DOUBTS = (
+    Doubt(
+        (*ANSWER, *OTHERS),
+        lambda text: text.strip().lower() in PLACEHOLDERS,
+        "say {texts}, which is read as a text",
+    ),
+    Doubt(
+        ALL,
+        lambda text: len(text) == LONGEST_CELL,
+        f"have {LONGEST_CELL:,} characters, the most that Excel keeps; the texts may be cut off",
+    ),
+    Doubt(
+        ALL,
+        lambda text: text.rstrip().endswith(("...", "…")),
+        "end in '...'; the texts seem to be cut off",
+        share=0.9,
+        longer=30,
+    ),
+    Doubt(
+        ALL,
+        lambda text: isinstance(text, Formatted),
+        "are dates, or numbers in a format such as $12, read as '{text}'; if that is wrong, make them texts",
+    ),
+    Doubt(
+        (*QUESTION, *ANSWER),
+        lambda text: prints_object(text, or_list=True),
+        "print a list or object, which is read as a text: {text}",
+    ),
+    Doubt(
+        OTHERS,
+        lambda text: prints_object(text, or_list=False),  # a chunk may well be JSON
+        "print a list or object, which is read as a text: {text}",
+    ),
+    Doubt(ALL, is_misread, "seem to have lost letters when the file was saved or read: {text}"),
+    Doubt(
+        ANSWER,
+        lambda text: len([*final_texts(text)]) > 1,
+        "hold the thoughts of a model, which are judged, too: {text}",
+    ),
+    Doubt(
+        ANSWER,
+        lambda text: len(text) <= LONGEST_ERROR and ERROR.search(text),
+        "seem to be errors, which are judged as answers: {text}",
+    ),
+    Doubt(
+        QUESTION,
+        lambda text: text.strip(" :").lower() in TOTALS,
+        "say {texts}; if that is a row of totals, remove it: it is judged, too",
+    ),
+)
+
+
+def doubts(texts: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield in words each doubt about the texts of the fields in `ALL`, and how many of them it is about."""
+    for doubt in DOUBTS:
+        for field in doubt.fields:
+            of = [text for text in texts[field] if len(text) > doubt.longer]
+            found = [text for text in of if doubt.is_such(text)]
+            if found and (not doubt.share or len(found) >= max(2, doubt.share * len(of))):
+                said = doubt.said.format(text=found[0], texts=" or ".join(map(repr, dict.fromkeys(found))))
+                yield f"{FIELDS[field]}: {len(found)} of {len(of)} {said}"
+
+
+def several_truths(number: int, rows: int, column: str) -> Iterator[str]:
+    """Yield in words that some rows hold several ground truths, unless the column's name says that all are right."""
+    if number and not column.lower().endswith("answers"):
+        said = f"{number} of {rows} rows hold several texts, of which the first is used"
+        yield f"{FIELDS['truth']}: {said}; if they are parts of one, join them"
