@@ -55,8 +55,8 @@ HIDDEN = "is hidden, as by a filter: show it, delete it, or give `rag-zeval eval
 def read_table(path: Path, encoding: str | None = None, chosen: Mapping[str, str] | None = None) -> Iterator[PlacedRow]:
     """Return the rows of a file, without empty ones.
 
-    Binary formats are recognised by their content. Text is read as its suffix says (.csv, .tsv, .json, .jsonl or
-    .ndjson). With another suffix it is JSON if it begins with "{" or "[".
+    Binary formats are recognised by their content. Text is read as its suffix says (.csv, .tsv, .json, .jsonl, .ndjson,
+    .yaml or .yml). With another suffix it is JSON if it begins with "{" or "[".
     encoding: of a text file. Default: that of its byte order mark, or UTF-8.
     chosen: the columns that the user chose, by field, see `arrangements.rows_of`.
     Raises InputError, now or while rows are read, if the file cannot be read. It names the file, and if possible the
@@ -90,6 +90,8 @@ def read_table(path: Path, encoding: str | None = None, chosen: Mapping[str, str
         raise InputError(f"{path}: {NO_TABLE}")
     start = text.lstrip()[:1]
     name = path.name.lower().removesuffix(".gz")
+    if name.endswith((".yaml", ".yml")):
+        return _yaml(path, chosen)
     if name.endswith((".csv", ".tsv")) or (
         start not in ("{", "[") and not name.endswith((".json", ".jsonl", ".ndjson"))
     ):
@@ -365,6 +367,13 @@ def _placed(path: Path, rows: Iterable[Any]) -> Iterator[PlacedRow]:
     for number, row in enumerate(rows, 1):
         found = row if isinstance(row, dict) else InputError(f"expected a JSON object, found {type(row).__name__}")
         yield f"{path}: row {number}", found
+
+
+def _yaml(path: Path, chosen: Mapping[str, str] | None) -> Iterator[PlacedRow]:
+    """Return the rows of a YAML file, which is arranged like JSON. All values are texts."""
+    with needed("pyyaml", f"{path}: reading YAML"):
+        from rag_zeval.yaml_file import read_yaml_texts
+    return _placed(path, rows_of(read_yaml_texts(path), path, chosen))
 
 
 def _json(path: Path, encoding: str, chosen: Mapping[str, str] | None) -> Iterator[PlacedRow]:

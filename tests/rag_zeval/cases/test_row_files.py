@@ -462,3 +462,17 @@ def test_a_bad_row_is_one_of_many(tmp_path: Path, name: str, content: bytes, rea
     found = list(read_table(tmp_path / name))
     (bad,) = [row for _, row in found if isinstance(row, InputError)]
     assert len(found) == 2 and str(bad).startswith(reason)
+
+
+def test_yaml_is_read_as_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "golden.yaml"
+    path.write_text(
+        'made: 2026-01-31\nquestions:\n- {id: 007, question: "Is it open?", answer: yes, truth: 1.10}\n'
+        '- {id: b, question: "When?", answer: ~, truth: 2026-01-31}\n'
+    )
+    first, second = read_cases(path).cases
+    assert (first.id, first.answers, first.truth) == ("007", {"golden": "yes"}, "1.10")
+    assert second.truth == "2026-01-31" and second.unanswered == {"golden": "no answer"}
+    path.write_text("- question: &a q?\n  answer: *a\n")
+    with pytest.raises(InputError, match=r"golden.yaml: cannot be read as YAML: aliases"):
+        read_cases(path)
