@@ -65,7 +65,7 @@ LABEL = re.compile(
 )
 NUMBER = re.compile(r"[\d\s.,%]+")
 LINK = re.compile(r"\(?\bhttps?://\S+")
-SENTENCE_END = tuple(".?!:;。？！؟।")
+SENTENCE_END = (".", "?", "!", ":", ";")
 LONGEST_TITLE, MOST_TITLE_WORDS = 80, 10
 MOST_FIELDS = 200  # characters of an object's fields in an error
 MOST_SHOWN = 40  # characters of a value in an error
@@ -104,7 +104,7 @@ def is_label(text: str) -> bool:
     """Whether a text is a number, an id, a link with or without its title, or the name of a file."""
     bare = text.strip()
     title = LINK.sub("", bare)
-    return bool(LABEL.fullmatch(bare)) or (title != bare and (not title or _is_title(title)))
+    return bool(LABEL.fullmatch(bare)) or (title != bare and (not re.search(r"\w", title) or _is_title(title)))
 
 
 def are_labels(texts: Sequence[str]) -> bool:
@@ -126,10 +126,13 @@ def _is_no_context(text: str) -> bool:
 
 
 def _is_title(text: str) -> bool:
-    """Whether a text is short, begins with no small letter and does not end as a sentence does."""
-    bare = text.strip()
+    """Whether a text is short, begins with a capital letter or a number and does not end as a sentence does.
+
+    A text in a script without capital letters is no title, because it may be a short fact as well.
+    """
+    bare = re.sub(r"\A\W+|\s+\Z", "", text)
     is_short = len(bare) <= LONGEST_TITLE and len(bare.split()) <= MOST_TITLE_WORDS
-    return is_short and not (bare[:1].islower() or bare.endswith(SENTENCE_END))
+    return is_short and (bare[:1].isupper() or bare[:1].isdecimal()) and not bare.endswith(SENTENCE_END)
 
 
 def prints_object(text: str, or_list: bool) -> bool:

@@ -81,8 +81,10 @@ def test_what_stands_where_is_told() -> None:
     [
         (["doc_1", "doc_2"], True),
         (["https://x.org/a"], True),
+        (["- https://x.org/a,b", "Prices (https://x.org/?a=b)"], True),
         (["Opening hours", "Museums of Rome – Prices"], True),
         (["Opening hours"], False),  # may be a fact
+        (["九点开门", "五点关门"], False),  # so may these
         (["Opening hours", "It opens at nine."], False),
         (["doc_1", "It is."], False),
         (["Nine."], False),
