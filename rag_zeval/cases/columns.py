@@ -151,6 +151,7 @@ def choose(
     meant_otherwise = {written.get(column, column): meaning for column, meaning in other_meaning}
     ambiguous: dict[str, str] = {}
     of_questions = "answer" not in fields
+    ids_instead = {"truth": "gold_chunk_ids", **({"contexts": "context_ids"} if of_questions else {})}
     for field in (field for field in (*NAMES, "answers") if field in fields or field == "reference"):
         if field not in taken and not (field == "contexts" and "passage" in taken):
             used = {*taken.values(), *roots, *meant_otherwise, *(wrappers if field not in OBJECTS else ())}
@@ -159,10 +160,8 @@ def choose(
                 free = {name: count for name, count in free.items() if not all_values(is_numbers, name, sample)}
                 free |= _patterns(free)
             found = [name for name in free if field in fields_of(stem_of(name))]
-            if field == "truth":
-                found = [name for name in found if not looks_like("gold_chunk_ids", name, sample)]
-            if field == "contexts" and of_questions:
-                found = [name for name in found if not looks_like("context_ids", name, sample)]
+            if ids := ids_instead.get(field):
+                found = [name for name in found if not looks_like(ids, name, sample)]
             if field in IDS:
                 found = id_columns(field, free, taken, sample, is_needed=field in needs)
             found = [name for name in found if can_hold(field, name)]
