@@ -45,7 +45,8 @@ class QuestionFile:
         """Yield the report on the file: which column holds each field, in how many rows, and what is not used."""
         rows = self.readable.values()
 
-        def count(field: str) -> int:
+        def count(name: str) -> int:
+            field = "passage" if name == "contexts" and "passage" in self.columns.of else name
             return sum(not is_nothing(row.get(field)) or is_empty_list(row.get(field)) for row in rows)
 
         yield f"{self.name}: {len(rows)} {'row' if len(rows) == 1 else 'rows'} ({self.columns.layout})"

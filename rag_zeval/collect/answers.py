@@ -100,7 +100,8 @@ def questions_of(read: QuestionFile) -> list[Row]:
                 repeated[id_ := question_id(question)] += 1
                 id_ += f"#{repeated[id_]}" if repeated[id_] > 1 else ""
             if id_ in questions:
-                raise InputError(f"duplicate id '{id_}'")
+                way_out = f"give each row its own id, or remove column '{read.columns.of['id']}'"
+                raise InputError(f"duplicate id '{id_}': {way_out}")
             kept: Row = {}
             if "slice_tag" in row:
                 kept["slice_tag"] = read.value(row, "slice_tag", as_id)

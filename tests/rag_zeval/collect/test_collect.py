@@ -232,7 +232,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_asked(rag: ScriptedJ
         (["q.jsonl", "--out=other.a.jsonl"], "row 'x' was collected with a different truth"),
         (["key.jsonl", "--out=new.jsonl", "--header=X-Token=TOKEN"], "id 'a-[key]' holds the value of a header or a"),
         (["third.jsonl"], "row 'x' belongs to none of the questions"),
-        (["twice.jsonl"], "twice.jsonl:2: duplicate id '1'"),
+        (["twice.jsonl"], "twice.jsonl:2: duplicate id '1': give each row its own id, or remove column 'id'"),
         (["wrong.jsonl"], "wrong.jsonl:1: column 'gold_chunk_ids': must be a text, found a list"),
         (["blank.jsonl"], "blank.jsonl:1: column 'question' is empty: fill it in, or remove the row"),
         (["empty.jsonl"], "empty.jsonl: all cells of the columns with a name are blank"),
