@@ -22,6 +22,7 @@ FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")  # what a program may take 
 INNER = r"([;\t|\r\n][\s\"]*)"  # where a cell begins if a program assumes another delimiter, as Excel may
 UNSHIELDED, SHIELDED = re.compile(INNER + r"(?='*[=+\-@＝＋－＠])"), re.compile(INNER + r"'(?='*[=+\-@＝＋－＠])")
 MARK_IN_TEXT = "if the mark is part of the text, put the cell in quotation marks and write the mark twice"
+AFTER_QUOTE = re.compile(rf"(?<=\") +(?=[{DELIMITERS}\r\n])")
 NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
 
 
@@ -41,7 +42,7 @@ def csv_rows(
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield `(line on which the row begins, cells)` for each row, the header first.
 
-    start: the number of the first of `lines`. spaced: whether spaces after a delimiter are no part of the cell.
+    start: the number of the first of `lines`. spaced: whether spaces around a cell are no part of it.
     Raises InputError, naming `path` and the line, where a row is no CSV.
     """
     csv.field_size_limit(1 << 30)  # a reference may exceed the default limit, 128 KiB
@@ -50,7 +51,7 @@ def csv_rows(
     def noted() -> Iterator[str]:
         for one in lines:
             taken.append(one)
-            yield one
+            yield AFTER_QUOTE.sub("", one) if spaced else one
 
     reader = csv.reader(noted(), delimiter=delimiter, strict=True, skipinitialspace=spaced)
     line = start
@@ -62,7 +63,7 @@ def csv_rows(
                     f"but each of these lines looks like a row: {MARK_IN_TEXT}"
                 )
             taken.clear()
-            yield line, cells
+            yield line, [cell.rstrip(" ") for cell in cells] if spaced else cells
             line = start + reader.line_num
     except csv.Error as error:
         why, advice = str(error), ""

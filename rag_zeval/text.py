@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Sequence
 from typing import Any
 from unicodedata import category
@@ -15,9 +16,11 @@ _COMMAND = re.compile(r"^(?:[^\S\n]|\x1b\[[0-9;]*m)*(?=::)|#(?=#\w*\[)", re.MULT
 LINE_READ = 10_000  # characters of a text that `one_line` reads
 # Ends of sentences in Chinese, Japanese, Arabic, Urdu and Hindi. They need no space after them.
 OTHER_ENDS = "。！？｡؟۔।॥"
+QUESTION_MARKS = ("?", "？", "؟", "՞")  # as in Latin, Chinese, Arabic and Armenian texts
 # Invisible, though Unicode's categories do not say so: fillers, the Braille blank, and variation selectors.
 _UNSEEN = {*map(chr, (0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, 0x180F, *range(0x180B, 0x180E)))}
 _UNSEEN |= {*map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))}
+_PLAIN_WORD = re.compile(r"[\w@%+=:./-]+")
 
 
 def one_line(text: str) -> str:
@@ -121,3 +124,13 @@ def in_markdown(text: str) -> str:
     """
     plain = re.sub(r"([\\`*_\[\]<>|~&#])", r"\\\1", one_line(text))
     return re.sub(r"@|#|:(?=//)", r"\g<0>&#8203;", plain)
+
+
+def shell_word(text: str) -> str:
+    """Return the text as one word of a command line, in quotation marks if a shell would split or expand it.
+
+    They are double ones if possible, because Windows' cmd.exe knows no others.
+    """
+    if _PLAIN_WORD.fullmatch(text):
+        return text
+    return shlex.quote(text) if re.search(r'[$`"\\!]', text) else f'"{text}"'

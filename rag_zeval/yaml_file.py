@@ -18,7 +18,7 @@ LARGEST = 1 << 20  # bytes of a file
 LONGEST_NUMBER = 300  # characters
 DEEPEST = 100  # levels of nested brackets
 SHOWN = 200  # characters of a value in a message
-INT, FLOAT, MERGE = (f"tag:yaml.org,2002:{name}" for name in ("int", "float", "merge"))
+INT, FLOAT, MERGE, NULL = (f"tag:yaml.org,2002:{name}" for name in ("int", "float", "merge", "null"))
 
 
 class _PlainLoader(yaml.SafeLoader):
@@ -60,6 +60,15 @@ def _finite(loader: _PlainLoader, node: yaml.ScalarNode) -> float:
 _PlainLoader.add_constructor(FLOAT, _finite)
 
 
+class _TextLoader(_PlainLoader):
+    """Reads every single value as the text that is written: `yes` is no flag, `2026-01-31` no date, `1.10` not 1.1."""
+
+    yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in known if tag == NULL]
+        for first, known in _PlainLoader.yaml_implicit_resolvers.items()
+    }
+
+
 def read_yaml(path: str | Path) -> dict[str, Any]:
     """Return the keys and values of a YAML file.
 
@@ -67,24 +76,36 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     other than keys with values.
     """
     path = Path(path)
+    values = _loaded(path, _PlainLoader)
+    with locate(path):
+        if not isinstance(values, dict):
+            found = {type(None): "nothing", list: "a list"}.get(type(values), "a single value")
+            raise InputError(f"expected keys with values, found {found}")
+    return values
+
+
+def read_yaml_texts(path: Path) -> Any:
+    """Return what a YAML file holds: lists and dicts of texts, and None. Numbers, flags and dates stay texts.
+
+    Raises InputError, naming the file, if it is no YAML, or has aliases or more than LARGEST bytes.
+    """
+    return _loaded(path, _TextLoader)
+
+
+def _loaded(path: Path, loader: type[_PlainLoader]) -> Any:
     check_regular(path)
     with readable(path), path.open("rb") as file:
         content = file.read(LARGEST + 1)
     try:
         if len(content) > LARGEST:
             raise ValueError(f"the file has more than {LARGEST:,} bytes")
-        values: Any = yaml.load(content.decode("utf-8"), _PlainLoader)
+        return yaml.load(content.decode("utf-8"), loader)
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text: {error.reason} at byte {error.start}; save it as UTF-8") from error
     except (yaml.YAMLError, ValueError, ArithmeticError, RecursionError) as error:
         said = " ".join(str(error).split())[:SHOWN].replace('in "<unicode string>", ', "at ")
         hint = "; put a text with ': ' in it into quotation marks" if "mapping values" in said else ""
         raise InputError(f"{path}: cannot be read as YAML: {said}{hint}") from error
-    with locate(path):
-        if not isinstance(values, dict):
-            found = {type(None): "nothing", list: "a list"}.get(type(values), "a single value")
-            raise InputError(f"expected keys with values, found {found}")
-    return values
 
 
 def checked(kind: type[Settings], values: Any) -> Settings:

@@ -9,7 +9,6 @@ import io
 import json
 import math
 import re
-import shlex
 import tokenize
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -34,7 +33,7 @@ from rag_zeval.cases.names import (
 )
 from rag_zeval.errors import InputError
 from rag_zeval.files import MOST_DIGITS
-from rag_zeval.text import is_blank
+from rag_zeval.text import is_blank, shell_word
 
 # Only a printed list or object begins like this.
 LISTS = re.compile(r"""(?:array\(|[\[{])\s*(?:["'\[{(]|nan\b|None\b|array\(|np\.\w+\(|\w+\(\w+=)""")
@@ -214,7 +213,7 @@ def _inner_text(item: Mapping[Any, Any], column: str = "COLUMN") -> Any:
         found = " and ".join(texts) or f"only {', '.join(map(str, item)) or 'an empty object'}"[:MOST_FIELDS]
         raise InputError(
             f"an object does not say which text is the chunk; found {found}. Name the path of the text, as in "
-            f"--map {shlex.quote(f'contexts={_example(item, column)}')}, or call it one of {', '.join(CHUNK_TEXT)}"
+            f"--map {shell_word(f'contexts={_example(item, column)}')}, or call it one of {', '.join(CHUNK_TEXT)}"
         )
     return next(iter(texts.values()))
 

@@ -4,7 +4,7 @@ It goes by what the user says, by the layout of a known tool, or by the column's
 a single row. But if all values contradict a name, as a count contradicts `contexts`, the column is not taken.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +14,10 @@ from rag_zeval.cases.names import FIELDS, LAYOUTS, NAMES, VAGUE, VERDICTS, Layou
 from rag_zeval.cases.nested import REPLY_ROWS, in_messages, in_records, in_replies, one_of
 from rag_zeval.cases.paths import ABSENT, at_path, numbered, option, pattern_of, quoted_list, roots_of, stem_of
 from rag_zeval.cases.suggestions import NEEDED, OBJECTS, TOLD, fields_inside, missing_columns, seems
+from rag_zeval.cases.systems import answers_of_systems, several_answers
 from rag_zeval.errors import InputError, nearest
 from rag_zeval.files import Row
+from rag_zeval.judge.schema import LETTERS
 from rag_zeval.text import one_line
 
 LOOKED_AT = 100  # rows whose values are compared with what a column's name says
@@ -33,6 +35,8 @@ class Columns:
     overlooked: for some unused columns, what they seem to hold by their name, in words.
     ambiguous: for each optional field that several columns could hold, the options that choose one. It is not read.
     separator: a pattern of what stands between several contexts in one text.
+    systems: the columns or paths that hold the answers of one system each, if the user chose several. The first is also
+        in `of`.
     """
 
     layout: str
@@ -41,22 +45,43 @@ class Columns:
     overlooked: Mapping[str, str]
     ambiguous: Mapping[str, str]
     separator: str | None = None
+    systems: tuple[str, ...] = ()
 
     def value(self, row: Row, field: str) -> Any:
-        """Return a row's value of a field, or None if it has none."""
+        """Return a row's value of a field, or None if it has none. Answers of several systems are an object."""
+        if field == "answer" and self.systems:
+            answers = {name: at_path(row, name) for name in self.systems}
+            return {name: value for name, value in answers.items() if value is not ABSENT and not is_nothing(value)}
         value = at_path(row, self.of[field]) if field in self.of else None
         return None if value is ABSENT else value
 
 
-def check_names(names: Mapping[str, str]) -> None:
-    """Raise InputError if the user names a field that does not exist, or one column for two kinds of text."""
+def chosen_columns(names: Mapping[str, str | int | Sequence[str | int]]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the column that the user chose for each field, and those that hold the answers of one system each.
+
+    Raises InputError for a field that does not exist, for one column of two kinds of text, and for several columns of a
+    field that is not the answer.
+    """
+    chosen: dict[str, str] = {}
+    systems: tuple[str, ...] = ()
     first: dict[str, str] = {}
-    for name, path in names.items():
-        if name in TEXTS and (other := first.setdefault(path, name)) != name:
-            raise InputError(f"{option(other, path)} {option(name, path)}: one column cannot hold both")
-        if name not in FIELDS:
-            hint = nearest(name, FIELDS) or f"; choose from: {', '.join(FIELDS)}"
-            raise InputError(f"--map {name}={names[name]}: unknown field '{name}'{hint}")
+    for field, given in names.items():
+        several = isinstance(given, (list, tuple))
+        columns = [*map(str, given)] if isinstance(given, (list, tuple)) else [str(given)]  # a frame's may be numbers
+        told = " ".join(option(field, column) for column in columns) or f"--map {field}=COLUMN"
+        if field not in FIELDS:
+            hint = nearest(field, FIELDS) or f"; choose from: {', '.join(FIELDS)}"
+            raise InputError(f"{told}: unknown field '{field}'{hint}")
+        if not 1 <= len({*columns}) == len(columns) <= len(LETTERS):
+            raise InputError(f"{told}: names {len(columns)} columns, must name 1 to {len(LETTERS)}, each once")
+        if len(columns) > 1 and field != "answer":
+            raise InputError(f"{told}: a field has one column; only answer may have several, one for each system")
+        for column in columns if field in TEXTS else ():
+            if (other := first.setdefault(column, field)) != field:
+                raise InputError(f"{option(other, column)} {option(field, column)}: one column cannot hold both")
+        chosen[field] = columns[0]
+        systems = tuple(columns) if several and field == "answer" else systems
+    return chosen, systems
 
 
 def choose(
@@ -65,6 +90,7 @@ def choose(
     names: Mapping[str, str],
     sample: Sequence[Row],
     judged: bool = True,
+    systems: tuple[str, ...] = (),
 ) -> Columns:
     """Return the columns to read, with the field that each holds.
 
@@ -73,6 +99,7 @@ def choose(
     names: the user's choice of columns, from our field to a column or path that exists.
     sample: some rows, from which a column for a missing field is suggested.
     judged: whether the file must have a reference, retrieved contexts or ground truth.
+    systems: the columns or paths that the user chose for the answers of one system each.
 
     Raises InputError if two columns may hold the same field, and if required fields are missing. The message says
     which option to add.
@@ -84,7 +111,7 @@ def choose(
             refused[column] = field, f"it holds {found}; to use it all the same, add {option(field, column)}"
         return found is None
 
-    roots = {root for path in names.values() for root in roots_of(path, there)}
+    roots = {root for path in (*names.values(), *systems) for root in roots_of(path, there)}
     layout = next((one for one in LAYOUTS if _fits(one, there, names)), None)
     written = {snake_name(name): name for name in there}
     for field, name in layout.columns.items() if layout else ():
@@ -104,8 +131,9 @@ def choose(
                 free = {name: count for name, count in free.items() if not _holds_numbers(name, sample)}
                 free |= _patterns(free)
             found = [name for name in free if field in fields_of(stem_of(name)) and can_hold(field, name)]
+            alike = answers_of_systems(_values(free, sample)) if field == "answer" and len(found) > 1 else []
             try:
-                if one := one_of(found, field, free):
+                if one := one_of(found, field, free, alike):
                     taken[field] = one
             except InputError as error:
                 if field not in OPTIONAL or "passage" in taken:  # ids of passages may say in which order they are
@@ -134,7 +162,12 @@ def choose(
     used = {*roots, *(root for path in taken.values() for root in roots_of(path, there))}
     unused = [name for name in there if name not in used and name.partition(".")[0] not in roots]
     overlooked = {name: why for name, (field, why) in refused.items() if field not in taken}
-    for name in (name for name in unused if there[name] and name not in untrue and not _holds_numbers(name, sample)):
+    unclear = [name for name in unused if name not in meant_otherwise and name not in untrue]
+    of_systems = _answers_beside(taken, systems, unclear, sample)
+    if others := [name for name in of_systems if name in unused]:
+        overlooked[others[0]] = f"if it holds another system's {FIELDS['answer']}, add {several_answers(of_systems)}"
+    others = [name for name in unused if name not in of_systems and there[name] and not _holds_numbers(name, sample)]
+    for name in (name for name in others if name not in untrue):
         told = [field for field in TOLD if field in OBJECTS or name not in wrappers]
         meaning = seems(name, meant_otherwise, taken, told, sample)
         if meaning is None or _is_copy(name, taken.values(), sample):
@@ -153,7 +186,21 @@ def choose(
             overlooked.setdefault(path, f"if it holds the {FIELDS[field]}, add {option(field, path)}")
     name = f"columns of {layout.name}" if layout else "columns known by their names"
     separator = layout.separator if layout and "contexts" not in names else None
-    return Columns(name, taken, tuple(unused), overlooked, ambiguous, separator)
+    return Columns(name, taken, tuple(unused), overlooked, ambiguous, separator, systems)
+
+
+def _answers_beside(
+    taken: Mapping[str, str], systems: Sequence[str], free: Sequence[str], sample: Sequence[Row]
+) -> list[str]:
+    """Return the columns that seem to hold the answers of several systems: free ones, and those of the answer."""
+    judged = systems or [taken[field] for field in ("answer",) if field in taken]
+    if "truth" not in taken:
+        judged = [name for name in judged if plain_name(name) != "answer"]  # which may hold gold answers
+    return answers_of_systems(_values([*judged, *free], sample), judged)
+
+
+def _values(names: Iterable[str], sample: Sequence[Row]) -> dict[str, list[Any]]:
+    return {name: [at_path(row, name) for row in sample] for name in names}
 
 
 def _look_into_objects(

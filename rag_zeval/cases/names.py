@@ -5,10 +5,14 @@ its singular. So `Retrieved Contexts`, `retrievedContext` and `retrieved-context
 """
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
+from unicodedata import normalize
+
+from rag_zeval.errors import InputError
 
 # Our fields, and their names in messages.
 FIELDS: Mapping[str, str] = {
@@ -41,7 +45,9 @@ NAMES: Mapping[str, tuple[str, ...]] = {
         "model_output", "system_answer", "rag_answer", "predicted_answer", "generated_response", "model_response",
         "llm_response", "llm_output", "output_text", "completion", "generation", "generated_text", "pred", "hypothesis",
         "result", "generated_output", "agent_answer", "assistant_answer", "pred_answer", "pred_response",
-        "prediction_text", "filtered_resp", "reply",
+        "prediction_text", "filtered_resp", "reply", "predicted", "generated", "actual_answer", "actual_response",
+        "final_answer", "final_response", "ai_answer", "ai_response", "bot_answer", "bot_response", "chatbot_answer",
+        "chatbot_response", "rag_response",
     ),
     "contexts": (
         "context", "chunk", "document", "doc", "passage", "source_document", "retrieved_context", "retrieval_context",
@@ -107,6 +113,7 @@ REPLIES: tuple[Mapping[str, str], ...] = (
     # Azure OpenAI On Your Data; OpenAI's chat completions, which many copy
     {"answer": "choices.message.content", "contexts": "choices.message.context.citations"},
     {"answer": "choices.message.content"},
+    {"answer": "body.choices.message.content"},  # OpenAI's batches
     # Gemini with grounding, and without
     {"answer": "candidates.content.parts", "contexts": "candidates.groundingMetadata.groundingChunks"},
     {"answer": "candidates.content.parts"},
@@ -117,12 +124,6 @@ REPLIES: tuple[Mapping[str, str], ...] = (
      "truth": "conversationTurns.referenceResponses.content.text"},
     {"answer": "answer.answerText", "contexts": "answer.references"},  # Vertex AI Search
     {"answer": "sample.output.content"},  # output items of OpenAI's Evals API
-)  # fmt: skip
-
-# Fields of a JSON object that may hold its rows.
-ENTRIES = (
-    "results", "test_cases", "data", "samples", "rows", "examples", "records", "items", "cases", "testCases",
-    "test_results", "testResults", "predictions", "questions",
 )  # fmt: skip
 
 # What spreadsheets write where a formula failed. A text that begins with "=" or "-" becomes "#NAME?". Excel writes them
@@ -148,6 +149,8 @@ TOTALS = frozenset(
     "total totals sum average avg mean median overall summary gesamt summe mittelwert durchschnitt somme moyenne "
     "suma promedio media totale somma soma média totaal som gemiddelde".split()
 ) | {"grand total"}
+
+INVISIBLE = "\u200b\u2060\ufeff"  # spaces without a width, which come with a copied text
 
 
 @dataclass(frozen=True)
@@ -315,3 +318,21 @@ def fields_of(name: str) -> list[str]:
         return ["answers"]
     field = FIELD_OF.get(plain_name(name))
     return [] if field is None else [field]
+
+
+def spaced_once(cell: Any) -> str:
+    """Return the name in a cell on one line, as messages show it and people type it, without invisible marks around."""
+    return "" if cell is None else " ".join(str(cell).split()).strip(INVISIBLE)
+
+
+def same_name(name: str) -> str:
+    """Return the form that is the same for names that look the same."""
+    return normalize("NFC", spaced_once(name))
+
+
+def unique_names(cells: Iterable[Any]) -> list[str]:
+    """Return the names of columns, "" for a column without one. Raises InputError if two names are the same."""
+    names = [spaced_once(cell) for cell in cells]
+    if twice := [name for name, count in Counter(names).items() if name and count > 1]:
+        raise InputError(f"has two columns named '{twice[0]}'; rename one")
+    return names

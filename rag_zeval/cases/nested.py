@@ -1,20 +1,27 @@
 """Finds fields inside objects: in records such as `inputs`, in replies of model APIs, and in chat messages."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from rag_zeval.cases.cells import is_nothing, is_object, label_in, unfolded
 from rag_zeval.cases.names import FIELDS, RECORDS, REPLIES, fields_of, plain_name
-from rag_zeval.cases.paths import ABSENT, at_path, option, quoted_list
+from rag_zeval.cases.paths import ABSENT, at_path, one_option, option, quoted_list
+from rag_zeval.cases.systems import several_answers
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
 
-SPEAKERS = {"question": {"user", "human"}, "answer": {"assistant", "ai"}, "contexts": {"system", "tool"}}  # roles
+SPEAKERS = {  # roles
+    "question": {"user", "human"},
+    "answer": {"assistant", "ai", "agent", "bot", "gpt", "model"},
+    "contexts": {"system", "tool"},
+}
 DOUBLES = {"answer": ("answers",), "contexts": ("passage",)}  # fields that take the place of another
 REPLY_ROWS = {reply["answer"] for reply in REPLIES}
 GIVEN = ("input", "item", "datasource_item", "request")  # records of what a system got
 EXPECTED = ("expectation", "reference_output")  # records of what it should say
-ROLES = {"developer", "function"}.union(*SPEAKERS.values())  # those that a message may have as its type
+TYPES = {"user", "human", "assistant", "ai", "system", "tool", "developer", "function"}  # roles that may be a type
+# Under which names a message holds its role and its text: OpenAI; LangChain and ragas; MTRAG; ShareGPT
+MESSAGES = (("role", "content"), ("type", "content"), ("speaker", "text"), ("from", "value"))
 
 
 def in_replies(taken: Mapping[str, str], wrappers: Collection[str], sample: Sequence[Row]) -> dict[str, str]:
@@ -62,7 +69,7 @@ def in_messages(taken: Mapping[str, str], wrappers: Collection[str], sample: Seq
                 inner = (f"{name}{rest}" for rest in ("", ".message", ".messages"))
                 paths += [path for path in inner if spoken_by(path, rows) in SPEAKERS[field]]
         if len(paths) == 1 and not {field, *DOUBLES.get(field, ())} & taken.keys():
-            found[field] = f"{paths[0]}.content"
+            found[field] = f"{paths[0]}.{text_name(next(filter(role_of, _messages(paths[0], sample))))}"
     return found
 
 
@@ -85,12 +92,14 @@ def _holds(path: str, sample: Sequence[Row]) -> bool:
     return any(at_path(row, path) is not ABSENT for row in sample)
 
 
-def one_of(found: Sequence[str], field: str, there: Mapping[str, int]) -> str | None:
+def one_of(found: Sequence[str], field: str, there: Mapping[str, int], systems: Sequence[str] = ()) -> str | None:
     """Return the column to use, or None if none was found.
 
     A column without any value is used only if all are empty. Our own name wins. An exception is `answer`, because it
     may hold gold answers. A prompt gives way to a query, because it may hold the contexts, too. Raises InputError if
     several columns are left.
+
+    systems: the columns that seem to hold the answers of several systems.
     """
     filled = [name for name in found if there[name]] or found[:1]
     if not {"prompt", "input"}.issuperset(map(plain_name, filled)):
@@ -99,25 +108,48 @@ def one_of(found: Sequence[str], field: str, there: Mapping[str, int]) -> str | 
         return next(iter(filled), None)
     if field in filled and field != "answer":
         return field
-    way_out = " or ".join(option(field, name) for name in filled)
+    way_out = one_option(field, filled)
     other = ""
     if field == "answer":
         gold = min(filled, key=lambda name: plain_name(name) != "answer")  # in files of benchmarks
-        judged = next(name for name in reversed(filled) if name != gold) if len(filled) == 2 else "COLUMN"
-        other = f"; if '{gold}' holds the {FIELDS['truth']}, {option('answer', judged)} {option('truth', gold)}"
+        one = next(name for name in reversed(filled) if name != gold) if len(filled) == 2 else "COLUMN"
+        several = several_answers(systems) if len({*systems} & {*filled}) > 1 else None
+        if several:
+            other = f"; if {quoted_list(systems)} are answers of several systems, {several}"
+        if not several or gold not in systems:
+            judged = several or option("answer", one)
+            other += f"; if '{gold}' holds the {FIELDS['truth']}, {judged} {option('truth', gold)}"
     raise InputError(f"columns {quoted_list(filled)} could each hold the {FIELDS[field]}: add {way_out}{other}")
 
 
 def spoken_by(path: str, rows: Sequence[Row]) -> str | None:
     """Return the role of the only chat message at a path, None if no message is there, "" if rows differ."""
-    found = [unfolded(at_path(row, path)) for row in rows]
-    roles = {role_of(one[0] if isinstance(one, list) and len(one) == 1 else one) for one in found}
+    roles = set(map(role_of, _messages(path, rows)))
     return roles.pop() if len(roles) == 1 else ""
 
 
+def _messages(path: str, rows: Sequence[Row]) -> Iterator[Any]:
+    """Yield what each row has at a path, or the only item of a list there."""
+    for one in (unfolded(at_path(row, path)) for row in rows):
+        yield one[0] if isinstance(one, list) and len(one) == 1 else one
+
+
 def role_of(message: Any) -> str | None:
-    """Return the role of a chat message, or None if the value is none. LangChain and ragas call it the type."""
-    if not isinstance(message, Mapping) or "content" not in message:
-        return None
-    role = message.get("role", message.get("type"))
-    return role if isinstance(role, str) and ("role" in message or role in ROLES) else None
+    """Return the role of a chat message, or None if the value is none."""
+    names = _names(message)
+    return None if names is None else str(message[names[0]])
+
+
+def text_name(message: Any) -> str:
+    """Return the name under which a chat message holds its text."""
+    names = _names(message)
+    return "content" if names is None else names[1]
+
+
+def _names(message: Any) -> tuple[str, str] | None:
+    """Return under which names a chat message holds its role and its text; None if the value is no message."""
+    for role, text in MESSAGES if isinstance(message, Mapping) else ():
+        said = message.get(role)
+        if isinstance(said, str) and text in message and (role == "role" or said in TYPES | SPEAKERS["answer"]):
+            return role, text
+    return None

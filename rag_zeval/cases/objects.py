@@ -5,19 +5,22 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from os import PathLike
 from typing import Any
 
-from rag_zeval.cases.row_files import PlacedRow, rows_of, unique_names
+from rag_zeval.cases.arrangements import rows_of
+from rag_zeval.cases.names import unique_names
+from rag_zeval.cases.row_files import PlacedRow
 from rag_zeval.errors import InputError
 
 
-def read_objects(source: Any) -> Iterator[PlacedRow]:
+def read_objects(source: Any, chosen: Mapping[str, str] | None = None) -> Iterator[PlacedRow]:
     """Yield the rows of a Python object, each with its place. A row that cannot be read is yielded as an InputError.
 
     source: a frame (pandas, polars), a `datasets.Dataset`, a pyarrow Table, or an iterable of dicts, pydantic models,
     dataclasses or named tuples. A dict is read as JSON is, by `rows_of`.
+    chosen: the columns that the user chose, by field, see `rows_of`.
 
     Raises InputError for any other source, for duplicate column names, and for several splits.
     """
-    for number, row in enumerate(_rows(source), 1):
+    for number, row in enumerate(_rows(source, chosen), 1):
         found = _fields(row)
         if number == 1:
             _check_no_source(row)
@@ -27,7 +30,7 @@ def read_objects(source: Any) -> Iterator[PlacedRow]:
             yield f"row {number}", {str(name): plain(value) for name, value in found.items()}
 
 
-def _rows(source: Any) -> Iterable[Any]:
+def _rows(source: Any, chosen: Mapping[str, str] | None) -> Iterable[Any]:
     if hasattr(source, "iterrows"):  # pandas
         if getattr(source.columns, "nlevels", 1) > 1:
             raise InputError("the frame's columns have several levels: flatten them to one name each")
@@ -51,7 +54,7 @@ def _rows(source: Any) -> Iterable[Any]:
             )
         for value in source.values():
             _check_no_source(value, types=())
-        return rows_of({str(name): plain(value) for name, value in source.items()}, type(source).__name__)
+        return rows_of({str(name): plain(value) for name, value in source.items()}, type(source).__name__, chosen)
     if isinstance(source, (bytes, str)) or not isinstance(source, Iterable):
         raise InputError(f"expected a file, a frame, a data set or a list of dicts, found {type(source).__name__}")
     return source

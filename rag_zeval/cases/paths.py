@@ -1,13 +1,13 @@
 """Paths into a row, such as `outputs.0.text`, and the names of numbered columns."""
 
 import re
-import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from rag_zeval.cases.cells import unfolded
-from rag_zeval.cases.names import CHUNK_TEXT
+from rag_zeval.cases.names import CHUNK_TEXT, same_name
 from rag_zeval.files import MOST_DIGITS
+from rag_zeval.text import shell_word
 
 ABSENT = object()  # stands for a field that a row lacks; null is a value
 EMPTY: list[Any] = []  # what a path finds inside an empty list
@@ -61,9 +61,26 @@ def _beginnings(path: str) -> Iterator[tuple[str, str]]:
         yield ".".join(parts[:at]), ".".join(parts[at:])
 
 
+def spelled(path: str, there: Iterable[str]) -> str:
+    """Return a path with its column's name as the file writes it; the path itself if the file has no such column.
+
+    Spaces around a name and the form of its accents (macOS writes them as characters of their own) make no difference.
+    """
+    columns = {same_name(column): column for column in there}
+    for name, rest in _beginnings(path):
+        if column := columns.get(same_name(name)):
+            return f"{column}.{rest}" if rest else column
+    return path
+
+
 def option(field: str, column: str) -> str:
     """Return the command-line option that says that a column holds a field."""
-    return f"--map {shlex.quote(f'{field}={column}')}"
+    return f"--map {shell_word(f'{field}={column}')}"
+
+
+def one_option(field: str, columns: Iterable[str]) -> str:
+    """Return the options, one of which says that a column holds a field."""
+    return " or ".join(option(field, column) for column in columns)
 
 
 def numbered(pattern: str, names: Iterable[str]) -> list[str]:

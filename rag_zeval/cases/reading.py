@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -28,12 +28,14 @@ from rag_zeval.cases.cells import (
     unfolded,
     unquoted,
 )
-from rag_zeval.cases.columns import LOOKED_AT, Columns, check_names, choose
+from rag_zeval.cases.columns import LOOKED_AT, Columns, choose, chosen_columns
 from rag_zeval.cases.doubts import SEVERAL_CONTEXTS, doubts
 from rag_zeval.cases.names import FIELDS, SPREADSHEET_ERRORS, fields_of
 from rag_zeval.cases.objects import read_objects
-from rag_zeval.cases.paths import ABSENT, at_path, option, quoted_list
-from rag_zeval.cases.row_files import LaterHeader, PlacedRow, read_table
+from rag_zeval.cases.paths import ABSENT, at_path, one_option, option, quoted_list, spelled
+from rag_zeval.cases.row_files import LaterHeader, PlacedRow, doubted_encoding, read_table
+from rag_zeval.cases.suggestions import UNNAMED
+from rag_zeval.cases.systems import naming_systems
 from rag_zeval.errors import InputError
 from rag_zeval.files import MOST, Row, locate
 from rag_zeval.judge.needs import BETWEEN
@@ -57,6 +59,9 @@ class CaseFile:
     repeated: number of cases with the same texts as an earlier one.
     encoded: the columns in which every text was a JSON string, read without its quotation marks.
     several_truths: number of cases with several ground truths in the file, of which the first is used.
+    several: number of questions that one system seems to answer in several ways.
+    naming: the unused columns that then may name the system of each row.
+    encoding: the encoding that the file seems to have instead of the one that was given.
     """
 
     name: str
@@ -68,6 +73,9 @@ class CaseFile:
     repeated: int = 0
     encoded: tuple[str, ...] = ()
     several_truths: int = 0
+    several: int = 0
+    naming: tuple[str, ...] = ()
+    encoding: str | None = None
 
     def lines(self) -> Iterator[str]:
         """Yield the report on the file: which column holds each field, in how many cases, and what is not used."""
@@ -76,8 +84,10 @@ class CaseFile:
         of = {"contexts" if name == "passage" else name: column for name, column in self.columns.of.items()}
         for name in FIELDS:
             if name in of and name != "run":
-                kind = "columns" if "*" in of[name] else "column"
-                yield f"  {FIELDS[name]}: {kind} '{of[name]}', in {self._count(name)} of {count}"
+                columns = self.columns.systems if name == "answer" else ()
+                kind = "columns" if columns or "*" in of[name] else "column"
+                told = FIELDS["answers"] if columns else FIELDS[name]
+                yield f"  {told}: {kind} {quoted_list(columns or [of[name]])}, in {self._count(name)} of {count}"
         if self.unnamed:
             yield f"  id: missing in {self.unnamed} of {count}, which are paired with other files by their question"
         if self.system is not None:
@@ -90,6 +100,8 @@ class CaseFile:
             yield f"  not used: {', '.join(map(repr, self.columns.unused))}"
         if self.left_out:
             yield f"  skipped: {counted(len(self.left_out), 'bad row')}"
+        if self.encoding:
+            yield f"  warning: it looks like {self.encoding}; if the texts look wrong, give --encoding {self.encoding}"
         contexts = [text for case in self.cases for text in case.contexts]
         words = [word for case in self.cases for word in (case.reference or "").split() if not word.isdecimal()]
         for name, texts, is_told in (
@@ -123,12 +135,11 @@ class CaseFile:
         if prompts := [case for case in self.cases if any(map(partial(_is_inside, case.question), case.contexts))]:
             said = f"{len(prompts)} of {len(self.cases)} contain a retrieved context"
             yield f"  warning: question: {said}; if it is the whole prompt, add --map question=COLUMN"
-        if not self.columns.of.keys() & {"system", "answers", "run"}:
-            answers = {(case.question, *case.answers.values()) for case in self.cases}
-            several = Counter(question for question, *_ in answers)
-            if count := sum(number > 1 for number in several.values()):
-                said = f"several answers to {counted(count, 'question')}; if they are of several systems, or versions"
-                yield f"  warning: {said} of one, add --map system=COLUMN"
+        if self.several:
+            said = (
+                f"several answers to {counted(self.several, 'question')}; if they are of several systems, or versions"
+            )
+            yield f"  warning: {said} of one, add {one_option('system', self.naming or ('COLUMN',))}"
         if self.repeated:
             said = f"{counted(self.repeated, 'case')} with the question, answer and contexts of another"
             yield f"  warning: {said}; all are judged"
@@ -171,7 +182,7 @@ class BadRows(InputError):
 
 def read_cases(
     source: Any,
-    names: Mapping[str, str | int] | None = None,
+    names: Mapping[str, str | int | Sequence[str | int]] | None = None,
     *,
     encoding: str | None = None,
     skip_bad_rows: bool = False,
@@ -189,7 +200,8 @@ def read_cases(
         source: A path, a DataFrame, a `datasets.Dataset`, an Arrow table, or a list. The answers of several systems are
             in one source, with a column `system` that names them.
         names: The columns that you choose: for a field, its column or a path into objects. They take precedence over
-            the recognised names. Example: `{"question": "q", "answer": "out.text"}`.
+            the recognised names. Example: `{"question": "q", "answer": "out.text"}`. A list of columns for "answer"
+            makes a system of each, named by its column.
         encoding: The encoding of a text file. Default: UTF-8, or UTF-16 or UTF-32 with a byte order mark.
         skip_bad_rows: Skip rows that cannot be read, and list them in `left_out`.
         system: The system of answers that name none. Default: the file's name without its suffix, or "answer" for a
@@ -200,17 +212,19 @@ def read_cases(
         InputError: If a column is missing or ambiguous, or if rows cannot be read. It names file, line and column of
             the first 20 such rows.
     """
-    places = {ours: str(theirs) for ours, theirs in (names or {}).items()}  # a frame's columns may be numbers
-    check_names(places)
+    places, systems = chosen_columns(names or {})
     if isinstance(source, (str, Path)):
         path = Path(source)
         name, default = str(path), path.name.removesuffix(".gz").rpartition(".")[0] or path.name
-        rows: Callable[[], Iterator[PlacedRow]] = partial(read_table, path, encoding)
+        rows: Callable[[], Iterator[PlacedRow]] = partial(read_table, path, encoding, places)
     else:
         name, default = type(source).__name__, "answer"
         with locate(name):
-            rows = list(read_objects(source)).__iter__
-    return _Reader(name, rows, places, system or default, judged).read(skip_bad_rows)
+            rows = list(read_objects(source, places)).__iter__
+    found = _Reader(name, rows, places, systems, system or default, judged).read(skip_bad_rows)
+    if encoding is not None and isinstance(source, (str, Path)):
+        return replace(found, encoding=doubted_encoding(Path(source), encoding))
+    return found
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
@@ -243,6 +257,12 @@ def converted(row: Row, name: str, convert: Callable[[Any], T]) -> T:
         return convert(row.get(name))
 
 
+def _several_answers(cases: Iterable[Case]) -> int:
+    """Return the number of questions with several different answers."""
+    answers = {(case.question, *case.answers.values()) for case in cases}
+    return sum(number > 1 for number in Counter(question for question, *_ in answers).values())
+
+
 def question_id(question: str) -> str:
     """Return the id of a case whose file gives none. Equal questions have equal ids."""
     return text_id("q", question)
@@ -255,11 +275,14 @@ class _Reader:
     name: str
     rows: Callable[[], Iterator[PlacedRow]]
     names: Mapping[str, str]
+    systems: tuple[str, ...]  # columns of answers that the user chose
     system: str
     judged: bool
     bad: list[str] = field(default_factory=list)
     unnamed: int = 0
     first: dict[tuple[str, ...], tuple[str, Case]] = field(default_factory=dict)  # by id and systems
+    duplicate: str | None = None  # the first duplicate of an id
+    asked_otherwise: bool = False  # whether one has another question
     repeated: Counter[tuple[str, ...]] = field(default_factory=Counter)
     encoded: set[str] = field(default_factory=set)  # columns in which every text is a JSON string
     several_truths: int = 0
@@ -268,7 +291,7 @@ class _Reader:
     def read(self, skip_bad_rows: bool) -> CaseFile:
         columns, number = self._columns()
         cases = []
-        for place, row in self._grouped(columns) if "passage" in columns.of else self._filled():
+        for place, row in self._read(columns):
             try:
                 with locate(place):
                     if isinstance(row, InputError):
@@ -277,13 +300,40 @@ class _Reader:
             except InputError as error:
                 self.bad.append(str(error))
         if self.bad and not (skip_bad_rows and cases):
-            raise BadRows(self.bad, len(self.bad), number, others=bool(cases))
+            if self.duplicate and not self.asked_otherwise and (naming := self._naming(columns, "id")):
+                is_one = f"'{naming[0]}'" if len(naming) == 1 else "one of the columns"
+                told = f"if {is_one} names the system of each row, add {one_option('system', naming)}"
+                raise InputError(f"{self.duplicate}: {told}")
+            raise BadRows(self.bad, len(self.bad), number, others=bool(cases) and self.duplicate is None)
         by_name = self.system if any(self.system in case.answers for case in cases) else None
         texts = {(case.question, *case.answers.items(), case.contexts) for case in cases}
         repeated = len(cases) - len(texts)
-        encoded = tuple(name for name in columns.of.values() if name in self.encoded)
+        encoded = tuple(name for name in dict.fromkeys([*columns.of.values(), *self.systems]) if name in self.encoded)
+        several = 0 if columns.of.keys() & {"system", "answers", "run"} else _several_answers(cases)
+        naming = self._naming(columns, "question") if several else ()
         bad = tuple(self.bad)
-        return CaseFile(self.name, cases, columns, self.unnamed, bad, by_name, repeated, encoded, self.several_truths)
+        return CaseFile(
+            self.name,
+            cases,
+            columns,
+            self.unnamed,
+            bad,
+            by_name,
+            repeated,
+            encoded,
+            self.several_truths,
+            several,
+            naming,
+        )
+
+    def _read(self, columns: Columns) -> Iterator[PlacedRow]:
+        return self._grouped(columns) if "passage" in columns.of else self._filled()
+
+    def _naming(self, columns: Columns, field: str) -> tuple[str, ...]:
+        """Return the unused columns that may name the system of each row: rows with the same field differ in them."""
+        rows = (row for _, row in self._read(columns) if not isinstance(row, InputError))
+        keyed = ((" ".join(str(columns.value(row, field)).split()), row) for row in rows)
+        return () if "system" in columns.of else tuple(naming_systems(keyed, columns.unused))
 
     def _columns(self) -> tuple[Columns, int]:
         """Return the chosen columns and the number of rows. Columns that are null in every row count, too."""
@@ -291,7 +341,8 @@ class _Reader:
         texts: Counter[str] = Counter()
         objects: Counter[str] = Counter()
         quoted: Counter[str] = Counter()
-        found: Counter[str] = Counter()
+        found: Counter[tuple[str, str]] = Counter()
+        given = dict.fromkeys([*self.names.items(), *(("answer", path) for path in self.systems)])
         sample: list[Row] = []
         number = 0
         header: str | None = None  # the place of a row that seems to be the header
@@ -311,8 +362,8 @@ class _Reader:
                 quoted[name] += unquoted(value) is not value
                 if isinstance(value, str) and DECIMAL_COMMA.fullmatch(value):
                     self.commas.add(name)
-            for ours, path in self.names.items():
-                found[ours] += at_path(row, path) is not ABSENT
+            for ours, path in given:
+                found[ours, path] += at_path(row, path) is not ABSENT
             if len(sample) < LOOKED_AT:
                 sample.append(row)
         self.encoded = {name for name, count in quoted.items() if count and count == texts[name]}
@@ -325,13 +376,21 @@ class _Reader:
             raise BadRows(reasons, number, number, others=False)
         try:
             with locate(self.name):
-                for ours, path in self.names.items():
-                    if not found[ours]:
+                for ours, path in given:
+                    if found[ours, path]:
+                        continue
+                    written = spelled(path, there)
+                    if all(at_path(row, written) is ABSENT for row in sample):
                         raise InputError(
                             f"--map {ours}={path}: no row has '{path}'; columns: {', '.join(map(repr, there))}"
                         )
+                    self.names = {**self.names, ours: written if self.names[ours] == path else self.names[ours]}
+                    if ours == "answer":
+                        self.systems = tuple(written if one == path else one for one in self.systems)
+                if not any(count for name, count in there.items() if not name.startswith(UNNAMED)):
+                    raise InputError("all cells of the columns with a name are blank")
                 wrappers = {name for name in there if objects[name] and not texts[name]}
-                return choose(there, wrappers, self.names, sample, self.judged), number
+                return choose(there, wrappers, self.names, sample, self.judged, self.systems), number
         except InputError:
             if header is None:
                 raise
@@ -384,7 +443,7 @@ class _Reader:
         question = read("question", as_text)
         if question is None:
             raise InputError(_no_question(row, columns))
-        answers, unanswered = self._answers(row, columns, read("system", as_id) or self.system)
+        answers, unanswered = self._answers(row, columns, read("system", as_id))
         passed = "passage" if "passage" in columns.of else "contexts"
         as_contexts = partial(as_chunks, column=columns.of.get(passed, ""), separator=columns.separator)
         contexts, ids = read(passed, as_contexts)
@@ -425,20 +484,29 @@ class _Reader:
                     f"retrieved passage, add {option('passage', columns.of['contexts'])}"
                 )
         if given is not None and earlier[0] != place and "run" not in columns.of:
-            raise InputError(
-                f"duplicate id '{id_}', also in {earlier[0]}: give each row its own id, or remove column "
-                f"'{columns.of['id']}'"
-            )
+            is_same = earlier[1].question == case.question
+            told = f"duplicate id '{id_}', also in {earlier[0]}{'' if is_same else ', with another question'}"
+            self.duplicate = self.duplicate or f"{place}: {told}"
+            self.asked_otherwise |= not is_same
+            column = columns.of["id"]
+            way_out = f", or remove column '{column}'"
+            if not is_same:
+                way_out = f"; if column '{column}' holds other ids, such as those of documents, remove or rename it"
+            raise InputError(f"{told}: give each row its own id{way_out}")
         self.repeated[of] += 1
         return id_ if self.repeated[of] == 1 else f"{id_}#{self.repeated[of]}"
 
-    def _answers(self, row: Row, columns: Columns, system: str) -> tuple[dict[str, str], dict[str, str]]:
+    def _answers(self, row: Row, columns: Columns, system: str | None) -> tuple[dict[str, str], dict[str, str]]:
         """Return each system's answer, and for each system without one the reason.
 
+        system: the one that the row names. If the row has several answers, each of their names begins with it.
         A missing answer is an empty text. Raises InputError if the column `answers` cannot be read as answers by
         system.
         """
-        if "answers" in columns.of:
+        if columns.systems:
+            there = {name: at_path(row, name) for name in columns.systems}
+            found = [(name, name, None if value is ABSENT else value) for name, value in there.items()]
+        elif "answers" in columns.of:
             name, several = columns.of["answers"], unfolded(columns.value(row, "answers"))
             if isinstance(several, list) and ("answers" in self.names or "reference" in columns.of):
                 several = {LETTERS[at] if at < len(LETTERS) else str(at): answer for at, answer in enumerate(several)}
@@ -460,15 +528,18 @@ class _Reader:
                 raise InputError(f"column '{name}' must be an object of answers by system{hint}")
             if not 1 <= len(several) <= len(LETTERS):
                 raise InputError(f"column '{name}' has {len(several)} answers, must have 1 to {len(LETTERS)}")
+            found = [(str(of), name, value) for of, value in several.items()]
         else:
-            name, several = columns.of["answer"], {system: columns.value(row, "answer")}
+            found = [(system or self.system, columns.of["answer"], columns.value(row, "answer"))]
+            system = None
         answers, unanswered = {}, {}
-        for of, value in several.items():
+        for of, name, value in found:
             with locate(f"column '{name}'"):
                 text, why = _answer(_joined(value, name, row, "answer" in self.names), row)
-            answers[str(of)] = text or ""
+            called = f"{system}: {of}" if system else of
+            answers[called] = text or ""
             if text is None:
-                unanswered[str(of)] = why
+                unanswered[called] = why
         return answers, unanswered
 
 

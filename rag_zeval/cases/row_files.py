@@ -17,8 +17,10 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
+from rag_zeval.cases.arrangements import rows_of
+from rag_zeval.cases.encodings import better_encoding, likely_encoding
 from rag_zeval.cases.excel import is_filled, read_sheet
-from rag_zeval.cases.names import ENTRIES, fields_of
+from rag_zeval.cases.names import fields_of, spaced_once, unique_names
 from rag_zeval.csv_files import DELIMITERS, csv_rows, delimiter_of, is_spaced
 from rag_zeval.errors import InputError, needed
 from rag_zeval.files import (
@@ -44,30 +46,24 @@ COLUMN_NUMBER = re.compile(r" ?\(column [0-9]+\)\Z")  # which `_header` adds
 BAR = "\ue07c"  # stands for an escaped bar
 TITLE_ROWS = 20  # a header is looked for in so many rows below the first line
 LONGEST_NAME = 40  # characters of a column's name that may be known
-INVISIBLE = "\u200b\u2060\ufeff"  # spaces without a width, which come with a copied text
 NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f]")
 FORMATS = "CSV, JSON, Excel, Parquet or Feather"
 NO_TABLE = f"is neither text nor a table that can be read; save it as {FORMATS}"
 HIDDEN = "is hidden, as by a filter: show it, delete it, or give `rag-zeval evaluate` the option --skip-bad-rows"
-FEW_LETTERS = 200  # bytes beyond ASCII; fewer are not enough to detect an encoding
-# Encodings that spreadsheet programs write.
-LEGACY = [
-    "cp1252", "shift_jis", "gb18030", "big5", "euc_kr", "cp1251", "cp1250", "cp1253", "cp1254", "cp1256", "utf_16_le",
-]  # fmt: skip
 
 
-def read_table(path: Path, encoding: str | None = None) -> Iterator[PlacedRow]:
+def read_table(path: Path, encoding: str | None = None, chosen: Mapping[str, str] | None = None) -> Iterator[PlacedRow]:
     """Return the rows of a file, without empty ones.
 
-    Binary formats are recognised by their content. Text is read as its suffix says (.csv, .tsv, .json, .jsonl or
-    .ndjson). With another suffix it is JSON if it begins with "{" or "[".
+    Binary formats are recognised by their content. Text is read as its suffix says (.csv, .tsv, .json, .jsonl, .ndjson,
+    .yaml or .yml). With another suffix it is JSON if it begins with "{" or "[".
     encoding: of a text file. Default: that of its byte order mark, or UTF-8.
+    chosen: the columns that the user chose, by field, see `arrangements.rows_of`.
     Raises InputError, now or while rows are read, if the file cannot be read. It names the file, and if possible the
     line.
     """
     check_several_readings(path)
-    with _told(path), _bytes(path) as file:
-        head = file.read(HEAD)
+    head = _head(path)
     if head.startswith((b"PAR1", b"ARROW1", b"FEA1", ARROW_STREAM)):
         return _columnar(path, head)
     if head.startswith(b"PK\x03\x04"):
@@ -94,11 +90,13 @@ def read_table(path: Path, encoding: str | None = None) -> Iterator[PlacedRow]:
         raise InputError(f"{path}: {NO_TABLE}")
     start = text.lstrip()[:1]
     name = path.name.lower().removesuffix(".gz")
+    if name.endswith((".yaml", ".yml")):
+        return _yaml(path, chosen)
     if name.endswith((".csv", ".tsv")) or (
         start not in ("{", "[") and not name.endswith((".json", ".jsonl", ".ndjson"))
     ):
         return _delimited(path, encoding, "\t" if name.endswith(".tsv") else None)
-    return _json(path, encoding)
+    return _json(path, encoding, chosen)
 
 
 def _check_given(path: Path, encoding: str, marked: str | None) -> None:
@@ -191,18 +189,10 @@ def _named_encoding(path: Path, tried: str) -> str:
 
     Raises InputError if the file is not text, or if charset-normalizer is not installed.
     """
-    with needed("charset-normalizer", f"{path}: is not UTF-8 text; naming its encoding"):
-        from charset_normalizer import from_bytes
-    with _bytes(path) as file:
-        content = file.read(HEAD)
-    letters = len(content.translate(None, bytes(range(128))))
+    content = _head(path)
     guesses = ["utf-8"]
-    if content[1:2] == b"\0":  # UTF-16 that begins with an ASCII character
-        guesses.append("utf-16-le")
-    elif letters < min(FEW_LETTERS, len(content) / 4):  # too few to detect one: assume that of Western spreadsheets
-        guesses.append("cp1252")
-    elif (best := from_bytes(content, cp_isolation=LEGACY).best()) is not None:
-        guesses.append(best.encoding)
+    with needed("charset-normalizer", f"{path}: is not UTF-8 text; naming its encoding"):
+        guesses += [likely] if (likely := likely_encoding(content)) else []
     if NO_TEXT.search(content.decode(guesses[-1], errors="replace")):
         raise InputError(f"{path}: {NO_TABLE}")
     failed = codecs.lookup(tried).name.removesuffix("-sig")
@@ -214,6 +204,17 @@ def _named_encoding(path: Path, tried: str) -> str:
         f"; it looks like {named}: {saved}give `rag-zeval evaluate` the option --encoding {named} if the texts then "
         "look right (--dry-run shows some)"
     )
+
+
+def doubted_encoding(path: Path, given: str) -> str | None:
+    """Return the encoding that a text file seems to have instead of the one that the user gave, or None."""
+    return better_encoding(_head(path), given)
+
+
+def _head(path: Path) -> bytes:
+    with _told(path), _bytes(path) as file:
+        head: bytes = file.read(HEAD)
+    return head
 
 
 def _decodes(content: bytes, encoding: str) -> bool:
@@ -244,6 +245,7 @@ def _delimited(path: Path, encoding: str, delimiter: str | None) -> Iterator[Pla
         if is_markdown:  # in its cells, \| is a bar
             lines = (line.replace(r"\|", BAR) for line in lines)
         spaced = not is_markdown and is_spaced(first, delimiter)
+        is_empty = True
         for line, written in csv_rows(path, lines, delimiter, start, spaced):
             # Markdown has spaces around a cell, to align it
             cells = [cell.strip().replace(BAR, "|") for cell in written] if is_markdown else written
@@ -256,6 +258,10 @@ def _delimited(path: Path, encoding: str, delimiter: str | None) -> Iterator[Pla
                 if isinstance(found, WrongNumber) and not is_cut and len(cells) > len(names):
                     found = InputError(f"{found}; put a cell that contains {delimiter!r} in quotation marks")
                 yield f"{path}:{line}", found
+                is_empty = False
+        if names and is_empty:
+            hint = "" if any(map(fields_of, names)) else "; if it is a row, write the names of the columns above it"
+            raise InputError(f"{path}: no rows below the first line{hint}")
 
 
 def _header(path: Path, cells: Sequence[Any]) -> list[str]:
@@ -263,30 +269,17 @@ def _header(path: Path, cells: Sequence[Any]) -> list[str]:
 
     So are columns that have the same name, as in `Score (column 5)`. Raises InputError if it names a known field.
     """
-    names = [_spaced_once(cell) for cell in cells]
+    names = [spaced_once(cell) for cell in cells]
     count = Counter(name for name in names if not fields_of(name))
     numbered = [f"{name} (column {at})".strip() if count[name] > 1 else name for at, name in enumerate(names, 1)]
     with locate(path):
         return [name or f"(column {number})" for number, name in enumerate(unique_names(numbered), 1)]
 
 
-def _spaced_once(cell: Any) -> str:
-    """Return the name in a cell on one line, as messages show it and people type it, without invisible marks around."""
-    return "" if cell is None else " ".join(str(cell).split()).strip(INVISIBLE)
-
-
 @cache
 def _unnumbered(name: str) -> str:
     """Return the name of a column as its header has it."""
     return COLUMN_NUMBER.sub("", name)
-
-
-def unique_names(cells: Iterable[Any]) -> list[str]:
-    """Return the names of columns, "" for a column without one. Raises InputError if two names are the same."""
-    names = [_spaced_once(cell) for cell in cells]
-    if twice := [name for name, count in Counter(names).items() if name and count > 1]:
-        raise InputError(f"has two columns named '{twice[0]}'; rename one")
-    return names
 
 
 class LaterHeader(InputError):
@@ -300,8 +293,8 @@ def _cells(names: Sequence[str], cells: Sequence[Any], number: int) -> Row | Inp
     number: of the row, from 1. Raises InputError for a header with another order, because all rows after it have it.
     """
     written = [*map(_unnumbered, names)]
-    if _spaced_once(cells[0]) in written:
-        found = [*map(_spaced_once, cells[: len(names)])]
+    if spaced_once(cells[0]) in written:
+        found = [*map(spaced_once, cells[: len(names)])]
         if found == written:
             return InputError("repeats the names of the columns; remove the line")
         if sorted(found) == sorted(written):
@@ -376,7 +369,14 @@ def _placed(path: Path, rows: Iterable[Any]) -> Iterator[PlacedRow]:
         yield f"{path}: row {number}", found
 
 
-def _json(path: Path, encoding: str) -> Iterator[PlacedRow]:
+def _yaml(path: Path, chosen: Mapping[str, str] | None) -> Iterator[PlacedRow]:
+    """Return the rows of a YAML file, which is arranged like JSON. All values are texts."""
+    with needed("pyyaml", f"{path}: reading YAML"):
+        from rag_zeval.yaml_file import read_yaml_texts
+    return _placed(path, rows_of(read_yaml_texts(path), path, chosen))
+
+
+def _json(path: Path, encoding: str, chosen: Mapping[str, str] | None) -> Iterator[PlacedRow]:
     """Yield the rows of JSON lines, of a list, of an object that holds rows or columns, or of objects in sequence."""
     with _text(path, encoding) as file:
         first, second = islice(chain((line for line in file if line.strip()), ("", "")), 2)
@@ -387,13 +387,13 @@ def _json(path: Path, encoding: str) -> Iterator[PlacedRow]:
         follows = second.lstrip().startswith("{") and not first.rstrip().endswith(("[", ":", ","))
         is_lines = first.lstrip().startswith("{") and (first.rstrip().endswith("}") or follows)
     else:
-        is_lines = isinstance(value, dict) and (bool(second) or rows_of(value, path) == [value])
+        is_lines = isinstance(value, dict) and (bool(second) or rows_of(value, path, chosen) == [value])
     with _text(path, encoding) as file:
         if is_lines:
             yield from ((f"{path}:{number}", row) for number, row in json_lines(file, dict, DECODER))
             return
         content = _values(path, file.read())
-    yield from _placed(path, rows_of(content[0], path) if len(content) == 1 else content)
+    yield from _placed(path, rows_of(content[0], path, chosen) if len(content) == 1 else content)
 
 
 def _values(path: Path, text: str) -> list[Any]:
@@ -407,78 +407,6 @@ def _values(path: Path, text: str) -> list[Any]:
             while at < len(text) and (text[at].isspace() or text[at] == ","):
                 at += 1
     return values
-
-
-def rows_of(content: Any, source: object) -> Sequence[Any]:
-    """Return the rows in a JSON value: a list of objects, or one of the arrangements in which tools write rows.
-
-    The arrangements are an object with the rows under one of `names.ENTRIES`, or under any name if each row names a
-    question and an answer; rows by their id; columns (`{"question": [...]}`); pandas' `columns`, `index`, `split` and
-    `table`; and a single object that is itself a row.
-    Raises InputError naming `source` for rows without column names, if two lists could hold the rows, and if the value
-    is neither a list nor an object.
-    """
-    if isinstance(content, list):
-        if content and all(isinstance(item, list) for item in content):
-            raise InputError(f"{source}: has rows without column names; write each row as an object")
-        return content
-    if not isinstance(content, Mapping):
-        raise InputError(f"{source}: must hold a JSON list or object, found {type(content).__name__}")
-    if any(isinstance(value, str) and "question" in fields_of(name) for name, value in content.items()):
-        return [content]
-    columns, data = content.get("columns"), content.get("data")
-    if isinstance(columns, list) and isinstance(data, list) and all(isinstance(row, list) for row in data):
-        return [dict(zip(unique_names(columns), row, strict=False)) for row in data]  # pandas: split
-    held = [key for key in ENTRIES if isinstance(content.get(key), (list, Mapping)) and _holds_rows(content[key])]
-    if not held:
-        held = [key for key in content if _are_rows(content[key])] or [
-            key for key, inner in content.items() if isinstance(inner, Mapping) and any(map(_are_rows, inner.values()))
-        ]
-        if {"question", "answer"} & _named(content.keys() - {*held}):
-            held = []
-    if len(held) > 1:
-        raise InputError(
-            f"{source}: could hold its rows in {' or '.join(map(repr, held))}; save the right one as its own file"
-        )
-    if held:
-        return rows_of(content[held[0]], source)
-    values = list(content.values())
-    if (
-        len(values) > 1
-        and all(isinstance(value, list) for value in values)
-        and _named(content) >= {"question", "answer"}
-    ):
-        lengths = {name: len(value) for name, value in content.items()}
-        if len({*lengths.values()}) > 1:
-            told = ", ".join(f"'{name}' has {length}" for name, length in lengths.items())
-            raise InputError(f"{source}: its columns differ in length: {told}; write each row as an object")
-    if values and all(isinstance(value, list) for value in values) and len({len(value) for value in values}) == 1:
-        return [dict(zip(content, row, strict=True)) for row in zip(*values, strict=True)]
-    if values and all(isinstance(value, Mapping) for value in values):
-        if len({tuple(value) for value in values}) == 1 and all(key.isdigit() for key in values[0]):  # pandas: columns
-            return [{name: column[key] for name, column in content.items()} for key in values[0]]
-        if all(key.isdigit() for key in content):  # pandas: index
-            return values
-        if _are_rows(values):
-            return [row if "id" in _named(row) else {"id": key, **row} for key, row in content.items()]
-    return [content]
-
-
-def _are_rows(value: Any) -> bool:
-    """Whether a value is a list of objects that each name a question and an answer."""
-    if not isinstance(value, list) or not value:
-        return False
-    return all(isinstance(item, Mapping) and _named(item) >= {"question", "answer"} for item in value)
-
-
-def _named(names: Iterable[str]) -> set[str]:
-    return {field for name in names for field in fields_of(name)}
-
-
-def _holds_rows(value: Any) -> bool:
-    if isinstance(value, Mapping):  # promptfoo: results.results
-        return any(isinstance(value.get(key), list) and _holds_rows(value[key]) for key in ENTRIES)
-    return all(isinstance(item, Mapping) for item in value)
 
 
 def decoded(text: str) -> Any:

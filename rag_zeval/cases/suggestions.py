@@ -1,16 +1,22 @@
 """What to tell of columns that were not recognised: what they seem to hold, and which `--map` to type."""
 
 import difflib
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
+from statistics import median
 from typing import Any
 
 from rag_zeval.cases.cells import as_chunks, as_text, as_truth, is_nothing, is_numbers, is_object, unfolded
+from rag_zeval.cases.name_words import field_said_by, is_about_truth
 from rag_zeval.cases.names import CHUNK_TEXT, FIELDS, NAMES, TEXT_PARTS, fields_of, plain_name, snake_name
-from rag_zeval.cases.nested import EXPECTED, SPEAKERS, fields_in_record, role_of, spoken_by
+from rag_zeval.cases.nested import EXPECTED, MESSAGES, SPEAKERS, fields_in_record, role_of, spoken_by, text_name
 from rag_zeval.cases.paths import ABSENT, at_path, is_number, numbered, option, pattern_of, quoted_list, stem_of
+from rag_zeval.cases.systems import answers_of_systems, told_as_answers
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
+from rag_zeval.text import QUESTION_MARKS, one_line
 
 UNNAMED = ("(column ", "Unnamed: ")  # how we and pandas call a column without a name
 ALIKE = 0.85  # difflib ratio from which two names are alike: one wrong letter in seven
@@ -23,12 +29,28 @@ NEEDED = {  # required: at least one of the fields on the right
 }
 # Words with which the name of a column begins or ends whose texts are of no use as a question, an answer or a context.
 ASIDE = {
-    "comment", "description", "error", "expected", "explanation", "gold", "justification", "metadata", "rationale",
-    "reason", "reasoning", "reference", "template",
+    "category", "comment", "date", "description", "error", "explanation", "feedback", "file", "id", "justification",
+    "keyword", "kind", "label", "length", "link", "metadata", "missing", "name", "note", "page", "persona", "rationale",
+    "reason", "reasoning", "score", "style", "template", "term", "time", "timestamp", "title", "type", "url",
 }  # fmt: skip
-# Words in the name of a column whose answers people wrote, or that are right: they are no answers to judge.
-TRUE = {"annotator", "correct", "expert", "expected", "gold", "golden", "human", "ideal", "reference", "sme", "true"}
-MOST_WORDS = 6  # in a column's name
+LETTER = re.compile(r"[^\W\d_]")
+WORD = re.compile(r"[^\W\d_]{2,}")
+UNSPACED = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")  # Thai, Japanese, Chinese
+NO_CONTENT = re.compile(r"[!-~]*[\d_/#][!-~]*|.+\.(?:csv|docx?|html?|json|md|pdf|pptx?|txt|xlsx?)", re.IGNORECASE)
+FEW = 3  # texts
+TEXT_NAMES = {text for _, text in MESSAGES}
+SHOWN = 60  # characters of a value that a message shows
+QUESTIONS_ALONE = (
+    "If these are questions without answers, `rag-zeval collect` asks your system, and `rag-zeval check-set` checks "
+    "the questions"
+)
+ANSWERS_ALONE = "If the questions are in another file, add them to this one"
+NOTHING_TO_CHECK = (
+    "There is nothing to check the answers against: add the retrieved contexts, or the ground truth. "
+    "--criteria relevance needs neither"
+)
+MOST_WORDS = 6  # in a column's name, or in a title
+LEAST_WORDS = 4  # in a text that seems to be an answer, although its name does not say so
 DEEPEST = 4  # names in a suggested path
 LOOKED_INSIDE = 10  # rows of every file into whose objects we look, which may have many names
 
@@ -46,28 +68,26 @@ def seems(
     """
     if name in meant_otherwise:
         return f"it is {meant_otherwise[name]}"
+    values = [row[name] for row in sample if not is_nothing(row.get(name))]
     if name.startswith(UNNAMED):
-        if any(_sentences(row.get(name)) for row in sample):
+        if any(map(_sentences, values)):
             return "it holds texts but has no name; columns of contexts are named context_1, context_2, ..."
         return None
     ends_so = plain_name(name).endswith(("_answer", "_response"))  # of a system, such as gpt4_answer
     begins_so = snake_name(name).startswith(("answer_", "response_"))  # such as answer_old, but not answer_relevancy
-    ends_so |= begins_so and _may_be("answer", name, [row.get(name) for row in sample])
-    is_gold = snake_name(name).endswith("_answers") or _is_true(name)  # such as possible_answers, human_answer
+    ends_so |= begins_so and not _is_aside("truth", name) and any(map(_sentences, values))
+    is_gold = snake_name(name).endswith("_answers") or is_about_truth(name)  # such as possible_answers, human_answer
     named = (
         fields_of(name)
         or fields_of(stem_of(pattern_of(name)))
         or (["truth" if is_gold else "answer"] if ends_so else _like(name))
+        or [field for field in told if field not in taken and _speaks(field, name, values)]
     )
     fields = [field for field in told if field in named]
     if not fields:
         return None
     field = "truth" if plain_name(name) == "answer" and "truth" not in taken else fields[0]
     return f"if it holds the {FIELDS[field]}, add {option(field, name)}"
-
-
-def _is_true(name: str) -> bool:
-    return not TRUE.isdisjoint(snake_name(name).split("_"))
 
 
 def _like(name: str) -> list[str]:
@@ -83,72 +103,121 @@ def _like(name: str) -> list[str]:
 def missing_columns(
     lacking: Sequence[str], taken: Mapping[str, str], there: Mapping[str, int], sample: Sequence[Row]
 ) -> str:
-    """Return the error message: the missing fields, the columns of the file, and the options that may fix it."""
+    """Return the error message: the missing fields, the columns of the file, and what to do."""
     if not taken and (text := next(filter(_is_text, there), None)):
         return f"the first line must name the columns, such as question,answer,contexts; '{text}' is no name"
-    found = _suggested(lacking, taken, sample)
+    paths = {path: values for path, values in _paths(sample).items() if path not in taken.values()}
+    systems = answers_of_systems(_unexpected(paths)) if "answer" in lacking else []
+    paths = {path: values for path, values in paths.items() if path not in systems}
+    found = _suggested([field for field in lacking if field != "answer" or not systems], taken, paths, sample)
     told = ", the ".join(FIELDS[field] for field in lacking)
-    options = " ".join(option(field, column) for field, column in found.items())
-    guess = "" if "COLUMN" in found.values() else ", if that is what they hold"
-    return f"no column found for the {told}; columns: {quoted_list(there) or 'none'}. Add {options}{guess}"
+    said = [f"no column found for the {told}; columns: {quoted_list(there) or 'none'}"]
+    known = {*taken, *found, *(["answer"] if systems else [])}
+    unknown = [field for field in lacking if not NEEDED[field] & known]
+    rest = (values for path, values in paths.items() if path not in found.values())
+    has_texts = any(map(_sentences, chain.from_iterable(rest)))
+    if "answer" in unknown and "question" in known:
+        said.append(QUESTIONS_ALONE)
+    if unknown == ["contexts"] and not has_texts:
+        said.append(NOTHING_TO_CHECK)
+    if unknown[:1] == ["question"] and "answer" in known and not has_texts:
+        said.append(ANSWERS_ALONE)
+    if systems:
+        said.append(told_as_answers(systems))
+    if found:
+        options = " ".join(option(field, path) for field, path in found.items())
+        shown = ", ".join(f"'{path}' says '{_shown(field, path, sample)}'" for field, path in found.items())
+        said.append(f"Add {options}, if that is what they hold: {shown}")
+    if unknown and has_texts:
+        options = " ".join(option(field, "COLUMN") for field in unknown)
+        said.append(f"If another column holds the {' or the '.join(FIELDS[field] for field in unknown)}, add {options}")
+    return ". ".join(said)
 
 
-def _suggested(lacking: Sequence[str], taken: Mapping[str, str], sample: Sequence[Row]) -> dict[str, str]:
-    """Return for each missing field a column or path that may hold it; "COLUMN" if nothing is found.
+def _shown(field: str, path: str, sample: Sequence[Row]) -> str:
+    """Return the beginning of the first text at a path."""
+    for value in (at_path(row, path) for row in sample):
+        with suppress(InputError):
+            texts = as_chunks(value)[0] if field == "contexts" or _holds_texts(value) else _texts([value])
+            if value is not ABSENT and not is_nothing(value) and (said := one_line(" ".join(texts) or str(value))):
+                return said if len(said) <= SHOWN else f"{said[:SHOWN]}…"
+    return ""
+
+
+def _suggested(
+    lacking: Sequence[str], taken: Mapping[str, str], paths: Mapping[str, list[Any]], sample: Sequence[Row]
+) -> dict[str, str]:
+    """Return for each missing field a column or path that seems to hold it.
 
     Contexts and ground truth are also suggested if they were not required, but only by their names.
     """
-    paths = {path: values for path, values in _paths(sample).items() if path not in taken.values()}
-    paths = {path: values for path, values in paths.items() if not _is_beside_truth(path)}
+    paths = _unexpected(paths)
     truths = [at_path(row, taken["truth"]) for row in sample] if "truth" in taken else None
     found: dict[str, str] = {}
     for field in [*lacking, *(field for field in ("contexts", "truth") if field not in (*lacking, *taken))]:
         free = [path for path in paths if path not in found.values() and _can_be(field, paths[path])]
         if field == "answer":
-            free = [path for path in free if paths[path] != truths and not _is_true(path.rpartition(".")[2])]
+            free = [path for path in free if paths[path] != truths and not is_about_truth(_last(path))]
+            if "question" in taken:  # what was said before it was asked
+                free = [path for path in free if "history" not in snake_name(path)]
         if field == "contexts":
             free = [path for path in free if not any(one.startswith(f"{path}.") for one in found.values())]
             free = list(dict.fromkeys(_with_siblings(path, paths) for path in free))
+        values = {path: paths.get(path) or paths[numbered(path, paths)[0]] for path in free}
         ranked = [path for path in free if field in _fields_of_path(path)]
-        ranked.sort(key=lambda path: plain_name(path.rpartition(".")[2]) == "prompt")
-        chunks = {path for path in free if field == "contexts" and all(map(_are_chunks, paths.get(path, [""])))}
-        if field in lacking:  # other fields are suggested only by an exact name
+        if field == "truth":
+            ranked = [path for path in ranked if not _is_aside(field, path)]
+        ranked.sort(key=lambda path: plain_name(_last(path)) == "prompt")
+        chunks = {path for path in free if field == "contexts" and all(map(_are_chunks, values[path]))}
+        longest_first = sorted(free, key=lambda path: -_length(values[path]))
+        if field in lacking:
             other = ["reference"] if field == "contexts" else []  # which may be a list of what was retrieved
-            free = [path for path in free if path in chunks or _fields_of_path(path) in ([], other)]
+            free = [path for path in longest_first if path in chunks or _fields_of_path(path) in ([], other)]
             said = {path: _said_by(path, sample) for path in free}
-            unsaid = [path for path in free if said[path] is None]  # the content of a message is no misspelt context
-            ranked += [path for path in unsaid if field in _like(stem_of(path.rpartition(".")[2]))]
+            # the content of a message is no misspelt context
+            unsaid = [path for path in free if said[path] is None and not _is_aside(field, path)]
+            named = [path for path in unsaid if _can_say(field, values[path])]
+            ranked += [path for path in named if field in _like(stem_of(_last(path)))]
             ends = tuple(f"_{name}" for name in NAMES[field])
-            ranked += [path for path in unsaid if any(plain_name(one).endswith(ends) for one in (path, stem_of(path)))]
-            in_turn = free if field == "contexts" else reversed(free)  # the last question and answer
-            ranked += [path for path in in_turn if said[path] in SPEAKERS[field]]
+            ranked += [path for path in named if any(plain_name(one).endswith(ends) for one in (path, stem_of(path)))]
+            ranked += [path for path in unsaid if _speaks(field, path, values[path])]
+            in_turn = paths if field == "contexts" else reversed(paths)  # the last question and answer
+            ranked += [path for path in in_turn if said.get(path) in SPEAKERS[field]]
             ranked += [path for path in free if path in chunks]
-            ranked += [path for path in unsaid if _may_be(field, path, paths.get(path, ()))]
-            ranked.append("COLUMN")
+            ranked += [path for path in unsaid if _may_be(field, path, values[path])]
         else:
             ranked += [path for path in free if path in chunks and not _fields_of_path(path)]
+            ranked += [path for path in longest_first if "contexts" in lacking and _speaks(field, path, values[path])]
         if ranked:
             found[field] = ranked[0]
-    if found.get("contexts") == "COLUMN" and "truth" in found:  # one of them is enough
-        del found["contexts"]
     return found
 
 
+def _unexpected(paths: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    return {path: values for path, values in paths.items() if not _is_beside_truth(path)}
+
+
 def _is_beside_truth(path: str) -> bool:
-    """Whether a path is in a record of expectations, but not to the ground truth: the contexts there are expected."""
-    outer, dot, _ = path.partition(".")
-    return bool(dot) and plain_name(outer) in EXPECTED and not fields_in_record(path)
+    """Whether a path is in a record of what is expected, but not to the ground truth: contexts there are expected."""
+    outer, dot, _ = path.rpartition(".")
+    if plain_name(outer.partition(".")[0]) in EXPECTED:
+        return not fields_in_record(path)
+    return bool(dot) and any(map(is_about_truth, outer.split("."))) and "truth" not in _fields_of_path(path)
 
 
 def _can_be(field: str, values: Sequence[Any]) -> bool:
     """Whether values can be read as a field. Contexts must all be readable; the parts of one text are none."""
     if field == "contexts":
+        if any(isinstance(value, (bool, int, float)) or role_of(unfolded(value)) for value in values):
+            return False
         with suppress(InputError):
             found = [as_chunks(value)[0] for value in values]
             are_parts = any(_is_list(value) and _texts([value]) for value in values)
             return any(found) and not any(map(is_numbers, values)) and not are_parts
         return False
     texts = [value for value in values if field != "answer" or not _holds_texts(value)]  # which may be gold answers
+    if field == "question":
+        texts = [value for value in texts if LETTER.search(str(value))]
     return any(_is_filled(value, as_truth if field == "truth" else as_text) for value in texts)
 
 
@@ -236,23 +305,23 @@ def _paths(sample: Sequence[Row]) -> dict[str, list[Any]]:
         elif is_objects and all(map(role_of, held)):
             # counted from the end, too, because dialogues differ in length
             for at in () if of_items else (*range(len(held)), *range(-len(held), 0)):
-                content = held[at]["content"]
-                walk(content, f"{path}.{at}.content", DEEPEST if isinstance(content, list) else depth)
+                content = held[at][text_name(held[at])]
+                walk(content, f"{path}.{at}.{text_name(held[at])}", DEEPEST if isinstance(content, list) else depth)
                 for name, inner in held[at].items() if at < 0 else ():  # such as the sources of an answer
-                    if name != "content" and (isinstance(inner, list) or fields_of(str(name))):
+                    if name != text_name(held[at]) and (isinstance(inner, list) or fields_of(str(name))):
                         walk(inner, f"{path}.{at}.{name}", depth)
         elif is_objects and depth < DEEPEST and not _can_be("contexts", [held]):
             is_one = len(held) == 1
             if len({tuple(item) for item in held}) == 1:
                 for name, first in held[0].items():
-                    inner = first if is_one and _is_several(first) else at_path(held, str(name))
+                    inner = first if is_one else at_path(held, str(name))
                     walk(None if inner is ABSENT else inner, f"{path}.{name}", depth + 1, of_items or not is_one)
             elif not of_items and not any(item.get("type") in TEXT_PARTS for item in held):
                 for at in (0, -1):
                     walk(held[at], f"{path}.{at}", depth)
         elif path and not is_nothing(value):
             paths.setdefault(path, []).append(value)
-            name = path.rpartition(".")[2]
+            name = _last(path)
             if _is_cited(held) and "answer" in fields_of(name):
                 paths.setdefault(f"{path}.text", []).append(" ".join(one["text"] for one in held))
             is_single = isinstance(held, list) and len(held) == 1 and isinstance(held[0], str)
@@ -277,7 +346,7 @@ def _said_by(path: str, sample: Sequence[Row]) -> str | None:
     The role is "" if it is not the same in all rows, and for a user who says more after this message.
     """
     message, _, name = path.rpartition(".")
-    role = spoken_by(message, sample) if name == "content" else None
+    role = spoken_by(message, sample) if name in TEXT_NAMES else None
     dialogue, _, number = message.rpartition(".")
     if role in SPEAKERS["question"] and is_number(number.removeprefix("-")):
         dialogues = [found for row in sample if isinstance(found := unfolded(at_path(row, dialogue)), list)]
@@ -286,19 +355,58 @@ def _said_by(path: str, sample: Sequence[Row]) -> str | None:
     return role
 
 
+def _speaks(field: str, path: str, values: Sequence[Any]) -> bool:
+    """Whether the name of a column or path says that it holds a field, and its values are such texts."""
+    says_so = field_said_by(_last(path)) == field and not _is_aside(field, path)
+    return says_so and (_are_passages(values) if field == "contexts" else _can_say(field, values))
+
+
+def _is_aside(field: str, path: str) -> bool:
+    """Whether a name says that what it holds belongs to something else, or was expected instead of given."""
+    words = snake_name(_last(path)).split("_")
+    is_aside = not ASIDE.isdisjoint((words[0], words[-1].removesuffix("s")))
+    return is_aside or (field != "truth" and is_about_truth(_last(path)))
+
+
+def _can_say(field: str, values: Sequence[Any]) -> bool:
+    """Whether values are neither numbers nor names of files, nor a few texts that repeat."""
+    texts = [text for value in values for text in as_chunks(value)[0]] if field == "contexts" else _texts(values)
+    texts = [text for text in texts if LETTER.search(text) and not NO_CONTENT.fullmatch(text)]
+    texts = [text for text in texts if text.lower() not in ("true", "false")]
+    return bool(texts) and (field == "contexts" or (2 * len(texts) >= len(values) and _vary(texts)))
+
+
+def _are_passages(values: Sequence[Any]) -> bool:
+    """Whether most values hold texts that are longer than titles, and no questions."""
+    texts = [[text for text in _sentences(value) if not text.endswith(QUESTION_MARKS)] for value in values]
+    return 2 * sum(any(_is_sentence(text, MOST_WORDS) for text in some) for some in texts) >= len(values)
+
+
 def _may_be(field: str, path: str, values: Sequence[Any]) -> bool:
-    words = snake_name(path.rpartition(".")[2]).split("_")
-    if {words[0], words[-1].removesuffix("s")} & ASIDE:
-        return False
+    """Whether values look like those of a field, although their name does not say so."""
     if field == "contexts":
-        return any(_is_several(value) and _sentences(value) for value in values)
-    if words[-1].removesuffix("s") in ("context", "document"):
+        return any(map(_is_several, values)) and _are_passages(values)
+    if snake_name(_last(path)).split("_")[-1].removesuffix("s") in ("context", *CHUNK_TEXT):
         return False
     texts = _texts(values)
-    questions = sum(text.rstrip().endswith("?") for text in texts)
+    questions = sum(text.rstrip().endswith(QUESTION_MARKS) for text in texts)
     if field == "question":
         return 2 * questions > len(values)
-    return 2 * questions <= len(values) and any(map(_sentences, texts))
+    return 2 * questions <= len(values) and any(_is_sentence(text, LEAST_WORDS) for text in texts) and _vary(texts)
+
+
+def _last(path: str) -> str:
+    return path.rpartition(".")[2]
+
+
+def _vary(texts: Sequence[str]) -> bool:
+    """Whether texts are more than a few that repeat, such as names of models."""
+    return len(texts) < FEW or FEW * len(set(texts)) > len(texts)
+
+
+def _length(values: Sequence[Any]) -> float:
+    """Return the median length of the texts in values, in characters."""
+    return median(sum(map(len, _sentences(value) or _texts([value]))) for value in values) if values else 0
 
 
 def _is_no_text(value: Any) -> bool:
@@ -316,4 +424,11 @@ def _sentences(value: Any) -> list[str]:
     items = [item for item in (held if isinstance(held, list) else [held]) if not is_nothing(item)]
     texts = [item[name] for item in items if isinstance(item, Mapping) for name in CHUNK_TEXT if name in item]
     texts += items
-    return [text for text in texts if isinstance(text, str) and (" " in text or not text.isascii())]
+    return [text for text in texts if isinstance(text, str) and _is_sentence(text)]
+
+
+def _is_sentence(text: str, words: int = 2) -> bool:
+    """Whether a text has so many words. Two characters count as one in a script without spaces between words."""
+    characters = len(UNSPACED.findall(text))
+    count = len(WORD.findall(text)) + characters // 2
+    return count >= words and (characters > 0 or " " in text.strip()) and not NO_CONTENT.fullmatch(text)

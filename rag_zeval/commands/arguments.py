@@ -30,6 +30,7 @@ Map = Annotated[
     option(
         WHAT,
         "The column that holds a field, such as question=q or answer=output.text. Give it once for each field. "
+        "If each system has a column of answers, give it for each: answer=old answer=new. "
         "Default: columns are found by their names.",
     ),
 ]
@@ -122,19 +123,18 @@ def read_extra_body(text: str | None) -> dict[str, Any] | None:
     raise InputError("""--extra-body: expected a JSON object in quotes, such as '{"reasoning_effort": "low"}'""")
 
 
-def read_names(words: Sequence[str]) -> Mapping[str, str]:
-    """Return `["question=q"]` as `{"question": "q"}`. Raises InputError for another form or a duplicate field."""
-    names: dict[str, str] = {}
+def read_names(words: Sequence[str]) -> Mapping[str, str | list[str]]:
+    """Return `["question=q"]` as `{"question": "q"}`; a field with several columns has a list of them.
+
+    Raises InputError for another form.
+    """
+    names: dict[str, list[str]] = {}
     for word in words:
         ours, sign, theirs = word.partition("=")
         if not (ours and sign and theirs):
             raise InputError(f"--map {word}: write field=column, such as question=q")
-        if ours in names:
-            raise InputError(
-                f"--map {word}: field '{ours}' already has the column '{names[ours]}'; remove one of the two"
-            )
-        names[ours] = theirs
-    return names
+        names.setdefault(ours, []).append(theirs)
+    return {ours: columns if len(columns) > 1 else columns[0] for ours, columns in names.items()}
 
 
 def read_thresholds(words: Sequence[str], metrics: Sequence[str]) -> Mapping[str, float]:

@@ -65,7 +65,7 @@ def evaluate(
     criteria: str | Path | Sequence[str | Path] = (),
     model: str | Path | None = None,
     against: str | None = None,
-    names: Mapping[str, str | int] | None = None,
+    names: Mapping[str, str | int | Sequence[str | int]] | None = None,
     out: str | Path | None = None,
     cache: str | Path | None = None,
     limit: int | None = None,
@@ -102,7 +102,8 @@ def evaluate(
         model: The judge: "openai:MODEL", "openai:MODEL@URL", or a folder; see `open_backend`.
         against: "contexts", "truth", "both" or "reference". Default: the first of reference, contexts and truth that
             the source has.
-        names: For a field of ours, the column that holds it, or a path into objects such as "output.text".
+        names: For a field of ours, the column that holds it, or a path into objects such as "output.text". For
+            "answer" it may be a list, if each system has a column of answers.
         out: A JSONL file for the result rows. After an interruption, the same call then resumes.
         cache: An SQLite file for the judge's replies, so that you pay for none twice. Default: a file beside `out` if
             several scorers ask the same; otherwise none.

@@ -51,7 +51,8 @@ NEEDED: dict[str, tuple[Callable[[], Any], str]] = {
 @pytest.mark.parametrize("package", EXTRAS)
 def test_a_missing_package_is_said_in_one_line(package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for name, start in (("x.pdf", b"%PDF"), ("x.parquet", b"PAR1"), ("x.csv", b"\xff"), ("x.xlsx", b"PK\x03\x04")):
+    russian = "где?".encode("cp1251")
+    for name, start in (("x.pdf", b"%PDF"), ("x.parquet", b"PAR1"), ("x.csv", russian), ("x.xlsx", b"PK\x03\x04")):
         (tmp_path / name).write_bytes(start)
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "config.json").write_text(json.dumps({}))

@@ -85,9 +85,9 @@ def test_a_text_that_stands_for_a_lost_object_is_refused() -> None:
     [
         (
             {"doc1": "It is.", "doc2": "So."},
-            "found only doc1, doc2. Name the path of the text, as in --map 'contexts=C.doc*'",
+            'found only doc1, doc2. Name the path of the text, as in --map "contexts=C.doc*"',
         ),
-        ({"0": "It is."}, "as in --map 'contexts=C.*', or call it one of text, page_content"),
+        ({"0": "It is."}, 'as in --map "contexts=C.*", or call it one of text, page_content'),
         (
             [{"body": "It is.", "text": "So."}],
             "found body and text. Name the path of the text, as in --map contexts=C.body,",

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from rag_zeval.cases.columns import Columns, choose
 from rag_zeval.cases.names import FIELDS, LAYOUTS, NAMES, Layout, fields_of, plain_name
+from rag_zeval.cases.paths import option
 from rag_zeval.cases.reading import question_id, read_cases
 from rag_zeval.errors import InputError
 
@@ -65,11 +66,18 @@ def test_the_example_of_every_layout_is_read(layout: Layout) -> None:
     assert filled == read.columns  # nulls in the first row change nothing
 
 
+def told_names(error: InputError) -> dict[str, str]:
+    """Return the choice of columns that a message tells to type."""
+    options, _, shown = str(error).partition(". Add ")[2].partition(", if that is what they hold: ")
+    assert shown
+    return dict(option.split("=", 1) for option in shlex.split(options) if option != "--map")
+
+
 def test_documents_of_our_questions_are_not_what_was_retrieved() -> None:
     (layout,) = (layout for layout in LAYOUTS if layout.name == "rag-zeval questions")
     row = {name: value for name, value in layout.example.items() if name != "contexts"}
     assert read_cases([row]).cases[0].contexts == ()
-    with pytest.raises(InputError, match=r"no column found for the answer.*Add --map answer=COLUMN$"):
+    with pytest.raises(InputError, match=r"the answer.*without answers, `rag-zeval collect` asks"):
         read_cases([{name: value for name, value in row.items() if name != "answer"}])
 
 
@@ -101,16 +109,16 @@ def test_documents_of_our_questions_are_not_what_was_retrieved() -> None:
         ),
         (
             ("question", "answer"),
-            "no column found for the retrieved contexts; columns: 'question', 'answer'. Add --map contexts=COLUMN",
+            "no column found for the retrieved contexts; columns: 'question', 'answer'. There is nothing to check the "
+            "answers against: add the retrieved contexts, or the ground truth",
         ),
         (
             ("contexts",),
-            "no column found for the question, the answer; columns: 'contexts'. "
-            "Add --map question=COLUMN --map answer=COLUMN",
+            "no column found for the question, the answer; columns: 'contexts'",
         ),
         (
             ("question", "answer", "Doc", "Doc 1", "Doc 2"),
-            "'Doc', 'Doc *' could each hold the retrieved contexts: add --map contexts=Doc or --map 'contexts=Doc *'",
+            'could each hold the retrieved contexts: add --map contexts=Doc or --map "contexts=Doc *"',
         ),
         (
             ("When is it open?", "At nine.", "x"),
@@ -142,15 +150,73 @@ def test_our_own_name_is_taken_before_others_which_are_told() -> None:
 
 def test_answers_that_may_be_meant_instead_are_told() -> None:
     columns = chosen(
-        "question", "contexts", "answer", "gpt4_answer", "Bot Response", "answer_relevancy", "response_time"
+        "question", "contexts", "answer", "gpt4_answer", "GPT Response", "answer_relevancy", "response_time"
     )
-    assert columns.of["answer"] == "answer" and list(columns.overlooked) == ["gpt4_answer", "Bot Response"]
+    assert columns.of["answer"] == "answer" and list(columns.overlooked) == ["gpt4_answer", "GPT Response"]
     assert columns.overlooked["gpt4_answer"] == "if it holds the answer, add --map answer=gpt4_answer"
     columns = chosen("question", "contexts", "answer", "possible_answers")
     assert columns.overlooked == {"possible_answers": "if it holds the ground truth, add --map truth=possible_answers"}
     others = {"answer_v2": "It is.", "answer_relevancy": 0.5, "answer_language": "en", "response_reason": "So it is."}
     told = read_cases([{"question": "q?", "answer": "It was.", "contexts": "c", **others}]).columns.overlooked
     assert told == {"answer_v2": "if it holds the answer, add --map answer=answer_v2"}
+
+
+ONE, TWO = "It opens at nine.", "It opens at ten."
+
+
+@pytest.mark.parametrize(
+    ("columns", "systems"),
+    [
+        ({"Baseline Response": ONE, "Tuned Response": TWO}, ["Baseline Response", "Tuned Response"]),
+        ({"gpt_answer": "ten", "llama_answer": "nine", "human_answer": ONE}, ["gpt_answer", "llama_answer"]),
+        ({"answer_gpt": ONE, "answer_llama": TWO, "answer_orig": ONE}, ["answer_gpt", "answer_llama"]),
+        ({"response1": "ten", "response2": "nine", "response3": None}, ["response1", "response2"]),
+        ({"summary_1": ONE, "summary_2": TWO, "summary_note": ONE}, ["summary_1", "summary_2"]),
+        ({"No RAG": ONE, "RAG": TWO}, ["No RAG", "RAG"]),
+        ({"dense_search": ONE, "hybrid_search": TWO}, ["dense_search", "hybrid_search"]),
+        ({"rag": {"reply": ONE}, "base": {"reply": TWO}}, ["rag.reply", "base.reply"]),
+        ({"gpt_answer": 1, "llama_answer": True}, []),
+        ({"gpt_answer": ["ten"], "llama_answer": ["nine"]}, []),
+        ({"#1": ONE, "#2": TWO}, ["#1", "#2"]),
+        ({"question_fr": ONE, "question_de": TWO}, []),
+        ({"first_reason": ONE, "last_reason": TWO}, []),
+        ({"raw_output": ONE, "final_output": TWO}, []),  # of one system
+        ({"steps": [{"answer": ONE}, {"answer": TWO, "id": 2}]}, []),
+    ],
+)
+def test_columns_that_seem_to_be_answers_of_several_systems_are_told_together(
+    columns: dict[str, Any], systems: list[str]
+) -> None:
+    row = {"question": "q?", "contexts": "c", **columns}
+    with pytest.raises(InputError) as error:
+        read_cases([row])
+    _, said, typed = str(error.value).partition(" seem to be answers of several systems: add ")
+    assert typed.count("answer=") == len(systems)
+    if systems:
+        typed = " ".join(option("answer", name) for name in systems)
+        assert f"'{systems[0]}' and '{systems[1]}'{said}{typed}" in str(error.value)
+        assert [*read_cases([row], {"answer": systems}).cases[0].answers] == systems
+        alone = read_cases([row], {"answer": systems[0]}).columns.overlooked
+        assert alone.get(systems[1], typed).endswith(typed)
+
+
+def test_an_answer_beside_those_of_other_systems_is_told_with_them() -> None:
+    row = {"question": "q?", "answer": ONE, "base_answer": TWO, "contexts": "c"}
+    told = {"base_answer": "if it holds another system's answer, add --map answer=answer --map answer=base_answer"}
+    assert read_cases([{**row, "truth": "t"}]).columns.overlooked == told
+    assert read_cases([row]).columns.overlooked == {
+        "base_answer": "if it holds the answer, add --map answer=base_answer"
+    }
+    several = (
+        "'rag_answer', 'model_answer' are answers of several systems, --map answer=rag_answer --map answer=model_answer"
+    )
+    row = {"question": "q?", "rag_answer": ONE, "model_answer": TWO, "contexts": "c"}
+    with pytest.raises(InputError, match=f"or --map answer=model_answer; if {several}$"):
+        read_cases([row])
+    with pytest.raises(
+        InputError, match=f"{several}; if 'answer' holds .* --map answer=model_answer --map truth=answer$"
+    ):
+        read_cases([{**row, "answer": ONE}])
 
 
 def test_a_column_without_values_gives_way() -> None:
@@ -166,7 +232,7 @@ VERDICTS = [{"question": f"q{at}?", "result": said} for at, said in enumerate(("
     [
         (
             [{**BASE, "contexts": count} for count in (5, "0", 12.5)],
-            "Add --map contexts=COLUMN; column 'contexts' is not used: it holds numbers, ids, links or names of files, "
+            "; column 'contexts' is not used: it holds numbers, ids, links or names of files, "
             "such as '5'; to use it all the same, add --map contexts=contexts",
         ),
         ([{**BASE, "contexts": said} for said in (True, "no")], "such as 'True'"),
@@ -179,8 +245,8 @@ VERDICTS = [{"question": f"q{at}?", "result": said} for at, said in enumerate(("
         ),
         (
             [{**row, "truth": "At nine.", "generated_sql": "SELECT a FROM b"} for row in VERDICTS],
-            "Add --map answer=generated_sql, if that is what they hold; column 'result' is not used: it holds "
-            "verdicts, such as 'PASS'; to use it all the same, add --map answer=result",
+            "says 'SELECT a FROM b'; column 'result' is not used: it holds verdicts, "
+            "such as 'PASS'; to use it all the same, add --map answer=result",
         ),
     ],
 )
@@ -215,8 +281,8 @@ def test_of_numbered_columns_those_with_texts_are_contexts_or_are_told_once() ->
     others = {"retrieved_cont1": "It is.", "retrieved_cont2": "So it is.", "retrieved_page1": 3, "retrieved_page2": 5}
     assert read_cases([row | others]).columns.overlooked == {
         "chunk_*": "it holds numbers, ids, links or names of files, such as 'a.pdf'; "
-        "to use it all the same, add --map 'contexts=chunk_*'",
-        "retrieved_cont*": "if it holds the retrieved contexts, add --map 'contexts=retrieved_cont*'",
+        'to use it all the same, add --map "contexts=chunk_*"',
+        "retrieved_cont*": 'if it holds the retrieved contexts, add --map "contexts=retrieved_cont*"',
     }
 
 
@@ -285,6 +351,75 @@ def test_no_gold_passages_and_no_other_speaker_are_suggested_as_the_answer() -> 
     assert told["human_answer"] == "if it holds the ground truth, add --map truth=human_answer"
 
 
+SAID = "The museum opens at nine, and it closes at five."
+TEXT = "The museum opens at nine o'clock every day of the week, except on Mondays."
+
+
+@pytest.mark.parametrize(
+    ("row", "typed"),
+    [
+        (
+            {"pertanyaan": "apa?", "jawaban_benar": "t u v w", "jawaban_sistem": SAID, "model": "m"},
+            {"question": "pertanyaan", "answer": "jawaban_sistem", "truth": "jawaban_benar"},
+        ),
+        ({"Frage": "q?", "Respuesta (Ground Truth)": "t"}, {"question": "Frage", "truth": "Respuesta (Ground Truth)"}),
+        ({"Testfrage": "q?", "Antwort": SAID, "truth": "t"}, {"question": "Testfrage", "answer": "Antwort"}),
+        (
+            {"问题": "什么？", "说": "博物馆每天九点开门，五点关门。", "truth": "t"},
+            {"question": "问题", "answer": "说"},
+        ),
+        ({"a": "ما هو؟", "b": "يفتح المتحف في الساعة التاسعة كل يوم", "truth": "t"}, {"question": "a", "answer": "b"}),
+        (
+            {"question": "q?", "file": "an old leaflet.pdf", "label": SAID, "said": SAID, "truth": "t"},
+            {"answer": "said"},
+        ),
+        (
+            {"question": "q?", "said": SAID, "hits": [{"title": "The opening hours of it", "quote": TEXT}] * 2},
+            {"answer": "said", "contexts": "hits.quote"},
+        ),
+        ({"question": "q?", "answer": "a", "kb_article": TEXT, "n_docs": 3}, {"contexts": "kb_article"}),
+        ({"question": "q?", "answer": "a", "expected_docs": TEXT, "retrieved": TEXT}, {"contexts": "retrieved"}),
+        ({"question": "q?", "truth": "t", "replies": [{"answer_text": SAID}]}, {"answer": "replies.answer_text"}),
+    ],
+)
+def test_what_is_suggested_is_what_was_meant(row: dict[str, Any], typed: dict[str, str]) -> None:
+    with pytest.raises(InputError) as error:
+        read_cases([row])
+    assert told_names(error.value) == typed
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"question": "q?", "truth": "t", "chat_history": [{"outputs": {"answer": SAID}}]},
+        {"question": "q?", "truth": "t", "model": "the old one", "category": SAID, "url": "https://a.org/b c"},
+        {
+            "question": "q?",
+            "answer": "a",
+            "n_chunks": 5,
+            "used_context": True,
+            "source_title": "The opening hours of it",
+        },
+        {"question": "q?", "answer": "a", "gold_set": {"evidence": TEXT}, "checks": [{"missing": TEXT}]},
+        {"id": 1, "answer": "a", "citations": [{"source": "a.pdf", "page": 5}]},
+    ],
+)
+def test_nothing_is_suggested_that_nobody_meant(row: dict[str, Any]) -> None:
+    with pytest.raises(InputError) as error:
+        read_cases([{**row, **({"question": f"{number}?"} if "question" in row else {})} for number in range(3)])
+    assert " Add --map" not in str(error.value)
+
+
+def test_what_a_file_lacks_is_told() -> None:
+    for row, told in (
+        ({"question": "q?", "truth": "t"}, "If these are questions without answers"),
+        ({"qid": "7", "answer": "a"}, "If the questions are in another file"),
+        ({"question": "q?", "answer": "a"}, "There is nothing to check the answers against"),
+    ):
+        with pytest.raises(InputError, match=told):
+            read_cases([row])
+
+
 def test_contexts_inside_an_unused_column_are_told() -> None:
     row = {"input": "q?", "output": "a", "expected": "t", "metadata": {"context": ["It is."], "document": "a.pdf"}}
     assert read_cases([row]).columns.overlooked == {
@@ -313,9 +448,12 @@ def test_a_tool_is_not_taken_for_the_speaker_of_the_question() -> None:
     ("row", "typed"),
     [
         ({"doc": {"question": "q?", "answer": "It is."}, "target": "It is.", "said": 1}, "--map answer=COLUMN"),
-        ({"question": "q?", "truth": "t", "said": {"it": "a"}, "s_1": 0.5, "s_2": 0.4}, "--map answer=COLUMN\n"),
-        ({"question": "q?", "pairs": [{"question": "p?"}], "scores": [0.5], "tags": ["d1"]}, "--map contexts=COLUMN"),
-        ({"messages": [{"role": "user", "content": "q?"}, {"role": "assistant", "content": "a"}]}, "contexts=COLUMN"),
+        ({"question": "q?", "truth": "t", "said": {"it": "a"}, "s_1": 0.5, "s_2": 0.4}, "checks the questions\n"),
+        ({"question": "q?", "pairs": [{"question": "p?"}], "scores": [0.5], "tags": ["d1"]}, "checks the questions\n"),
+        (
+            {"messages": [{"role": "user", "content": "q?"}, {"role": "assistant", "content": "a"}]},
+            "answer=messages.-1.content, if",
+        ),
         ({"run": {"prompt": "Be good."}, "query": {"text": "when"}, "contexts": "c"}, "--map question=query.text"),
     ],
 )
@@ -336,8 +474,20 @@ def test_the_sources_of_the_last_message_are_suggested_and_no_question_before_th
     ).cases
     assert case.contexts == ("c", "d")
     longer = {"messages": [data[0]["messages"][0], answer, {"role": "user", "content": "r?"}, {"role": "tool"}, answer]}
-    with pytest.raises(InputError, match=r"--map question=COLUMN --map answer=messages.-1.content"):
+    with pytest.raises(
+        InputError, match=r"Add --map answer=messages.-1.content --map contexts=messages.-1.sources, if"
+    ):
         read_cases([*data, longer])
+
+
+@pytest.mark.parametrize(("role", "text", "system"), [("speaker", "text", "agent"), ("from", "value", "gpt")])
+def test_dialogues_may_name_role_and_text_otherwise(role: str, text: str, system: str) -> None:
+    said = [{role: "human", text: "hi"}, {role: system, text: "Hello."}, {role: "human", text: "q?"}]
+    with pytest.raises(InputError) as error:
+        read_cases([{"turns": [*said, {role: system, text: "a"}], "contexts": "c"}])
+    assert told_names(error.value) == {"question": f"turns.-2.{text}", "answer": f"turns.-1.{text}"}
+    (case,) = read_cases([{"contexts": "c", "output": "a", "input": said[-1:]}]).cases
+    assert case.question == "q?"
 
 
 def test_the_last_turn_of_dialogues_is_suggested() -> None:
@@ -374,9 +524,12 @@ NESTED = {
 @pytest.mark.parametrize(
     ("row", "typed"),
     [
-        ({**NESTED, "inputs": {"q": "q?"}, "outputs": {"said": "It is.", "docs": ["c"]}}, "--map answer=outputs.said"),
         (
-            {"ask": "who?", "say": "It is he.", "kb": ["It is."]},
+            {**NESTED, "inputs": {"q": "q?"}, "outputs": {"said": "It is so, we say.", "docs": ["c"]}},
+            "--map answer=outputs.said",
+        ),
+        (
+            {"ask": "who?", "say": "It is he, we say.", "kb": ["It is he who did what was done, they say."]},
             "--map question=ask --map answer=say --map contexts=kb",
         ),
         ({**BASE, "contexts": None, "questoin": "q?", "question": {"x": 1}}, "--map question=questoin"),
@@ -388,28 +541,32 @@ NESTED = {
             {"topic": "q?", "answer": [{"text": "It is.", "citations": [0]}], "references": [{"content": ["c"]}]},
             "--map question=topic --map answer=answer.text --map contexts=references",
         ),
-        ({"question": "q?", "[gpt] answer": "It is.", "contexts": "c"}, "--map 'answer=[gpt] answer'"),
+        ({"question": "q?", "[gpt] answer": "It is.", "contexts": "c"}, '--map "answer=[gpt] answer"'),
         (
             {"question": "q?", "answer": {"author": "bot", "content": "It is."}, "contexts": "c"},
             "--map answer=answer.content",
         ),
-        ({"question": "q?", "llama answer": "nine", "contexts": "c"}, "--map 'answer=llama answer'"),
+        ({"question": "q?", "llama answer": "nine", "contexts": "c"}, '--map "answer=llama answer"'),
         (
             {**BASE, "question": json.dumps([{"role": role, "content": "q?"} for role in ("system", "user")])},
             "question.-1",
         ),
         (
-            {"item": {"question": "q?", "ground_truth": "It is."}, "sample": {"said": "So it is."}, "contexts": "c"},
+            {
+                "item": {"question": "q?", "ground_truth": "It is."},
+                "sample": {"said": "So it is, we say."},
+                "contexts": "c",
+            },
             "--map answer=sample.said",
         ),
         (
             {"fields": {"query": "q?", "response": "a", "document_1": "c", "document_2": "d"}},
-            "--map 'contexts=fields.document_*'",
+            '--map "contexts=fields.document_*"',
         ),
-        ({"question": "q?", "answer": "a", "top1_chunk": "c", "top2_chunk": "d"}, "--map 'contexts=top*_chunk'"),
+        ({"question": "q?", "answer": "a", "top1_chunk": "c", "top2_chunk": "d"}, '--map "contexts=top*_chunk"'),
         (
             {"inputs.question": "q?", "outputs.docs.0": "c", "outputs.docs.1": "d", "outputs.output": "a"},
-            "Add --map 'contexts=outputs.docs.*'",
+            'Add --map "contexts=outputs.docs.*"',
         ),
         (
             {
@@ -437,7 +594,7 @@ NESTED = {
             {"data": {"question": "q?", "answer": "a"}, "predictions": [], "contexts": "c"},
             "--map question=data.question --map answer=data.answer",
         ),
-        ({"Frage": "q?", "answer": "a", "Kontext 1": "c", "Kontext 2": "d"}, "--map 'contexts=Kontext *'"),
+        ({"Frage": "q?", "answer": "a", "Kontext 1": "c", "Kontext 2": "d"}, '--map "contexts=Kontext *"'),
         (
             {"messages": [{"role": role, "content": f"{role}?"} for role in ("system", "user", "assistant")]},
             "--map question=messages.-2.content --map answer=messages.-1.content --map contexts=messages.0.content",
@@ -447,10 +604,8 @@ NESTED = {
 def test_all_that_is_missing_is_told_with_a_command_that_works(row: dict[str, Any], typed: str) -> None:
     with pytest.raises(InputError) as error:
         read_cases([row])
-    assert typed in str(error.value) and str(error.value).endswith(", if that is what they hold")
-    options = shlex.split(str(error.value).partition(". Add ")[2].removesuffix(", if that is what they hold"))
-    names = dict(option.split("=", 1) for option in options if option != "--map")
-    (case,) = read_cases([row], names).cases
+    assert typed in str(error.value)
+    (case,) = read_cases([row], told_names(error.value)).cases
     assert case.question.endswith("?") and next(iter(case.answers.values()))
 
 
@@ -535,11 +690,11 @@ def test_records_and_replies_of_model_apis_are_read(kind: str) -> None:
         ({"question": "q?", "answer": "a", "metadata": {"context": "c"}}, "Add --map contexts=metadata.context, if"),
         (
             {"question": "q?", "contexts": "c", "message": {"role": "user", "content": "a b"}},
-            r"the answer; .* Add --map answer=COLUMN$",
+            r"the answer; .* `rag-zeval check-set` checks the questions$",
         ),
         ({"question": "q?", "contexts": "c", "choices": completion() * 2}, "'choices.message.content': must be a text"),
         ({"conversationTurns": [turn("c"), turn("d")]}, "column 'conversationTurns.prompt.content.text': must be a"),
-        ({"prompt": "q?", "response": "a", "context": [1, 2, 3]}, "the retrieved contexts.*Add --map contexts=COLUMN$"),
+        ({"prompt": "q?", "response": "a", "context": [1, 2, 3]}, "the retrieved contexts.*There is nothing to check"),
     ],
 )
 def test_of_records_and_replies_nothing_is_guessed(row: dict[str, Any], message: str) -> None:
@@ -584,14 +739,13 @@ def test_the_path_of_contexts_is_told(row: dict[str, Any], typed: str) -> None:
     with pytest.raises(InputError) as error:
         read_cases([row])
     assert f"{typed}, if that is what they hold" in str(error.value)
-    options = shlex.split(str(error.value).partition(". Add ")[2].removesuffix(", if that is what they hold"))
-    (case,) = read_cases([row], dict(option.split("=", 1) for option in options if option != "--map")).cases
+    (case,) = read_cases([row], told_names(error.value)).cases
     assert (case.question, list(case.answers.values()), case.contexts) == ("q?", ["a"], ("c",))
 
 
 def test_expected_contexts_are_no_retrieved_ones() -> None:
     expected = {"expected_facts": ["f"], "expected_retrieved_context": [{"content": "g"}]}
-    with pytest.raises(InputError, match=r"retrieved contexts; .* Add --map contexts=COLUMN$"):
+    with pytest.raises(InputError, match=r"retrieved contexts; .* There is nothing to check"):
         read_cases([{"inputs": INPUTS, "outputs": "a", "expectations": expected}])
 
 
@@ -609,9 +763,12 @@ def test_expected_contexts_are_no_retrieved_ones() -> None:
             {"answer": "answer", "truth": "answer"},
             "--map answer=answer --map truth=answer: one column cannot hold both",
         ),
+        ({"answer": ["answer", "NOTHERE"]}, "--map answer=NOTHERE: no row has 'NOTHERE'"),
+        ({"answer": []}, "names 0 columns, must name 1 to 26, each once"),
+        ({"truth": ["a", "b"]}, "--map truth=a --map truth=b: a field has one column; only answer may have several"),
     ],
 )
-def test_a_map_to_nowhere_is_an_error(names: dict[str, str], message: str) -> None:
+def test_a_map_to_nowhere_is_an_error(names: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as error:
         read_cases([BASE], names)
     assert message in str(error.value)

@@ -13,6 +13,7 @@ import pyarrow
 import pytest
 
 from rag_zeval.cases.case import Case, CaseSet
+from rag_zeval.cases.paths import option
 from rag_zeval.cases.reading import BadRows, question_id, read_cases
 from rag_zeval.errors import InputError
 from rag_zeval.files import json_line
@@ -53,7 +54,10 @@ def test_ids_are_what_their_owner_wrote() -> None:
         "True",
     ]
     with pytest.raises(InputError, match=r"row 2: duplicate id '7', also in row 1: give .* or remove column 'id'$"):
-        ids([{**ROWS[0], "id": 7}, {**ROWS[1], "id": "7"}])
+        ids([{**ROWS[0], "id": 7}, {**ROWS[0], "id": "7"}])
+    told = "also in row 1, with another question: give each row its own id; if column 'id' holds other ids, such as"
+    with pytest.raises(InputError, match=told):  # the id of a document, say
+        ids([{**ROWS[0], "id": 7, "part": "a"}, {**ROWS[1], "id": "7", "part": "b"}])
 
 
 def test_what_stands_where_is_told() -> None:
@@ -228,9 +232,55 @@ def test_contexts_that_deepeval_joined_are_several(cell: Any, contexts: tuple[st
 
 def test_several_answers_to_a_question_may_be_of_several_systems() -> None:
     rows = [{**ROWS[0], "id": at, "answer": text, "provider": text} for at, text in enumerate("xy")]
-    assert "several answers to 1 question; if they are of several systems" in str(read_cases(rows))
+    told = "several answers to 1 question; if they are of several systems, or versions of one, add --map system="
+    assert f"{told}provider" in str(read_cases(rows))
+    assert f"{told}COLUMN" in str(read_cases([{**row, "provider": 1} for row in rows]))
     assert "several answers" not in str(read_cases(rows, {"system": "provider"}))
     assert ids([{**row, "id": "a", "repetition_number": at} for at, row in enumerate(rows)]) == ["a", "a#2"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "named"),
+    [
+        ({"arm": "xyxy"}, ["arm"]),
+        ({"kind": "xyxy", "Model name": "xyxy"}, ["Model name"]),  # a known word
+        ({"kind": "xyxy", "colour": "xyyx"}, ["kind", "colour"]),
+        ({"arm": "xxyy"}, []),  # the same for both answers to a question
+        ({"arm": ["x", "y", "x", None]}, []),
+        ({"arm": [1, 2, 1, 2]}, []),
+        ({"arm": ["2026-01-01", "2026-01-02", "2026-01-01", "2026-01-02"]}, []),
+        ({"arm": ["True", "False", "True", "False"]}, []),
+        ({"arm": ["a", "b", "c", "d"]}, []),  # an id of the answers
+        ({"arm": ["x" * 80, "y" * 80] * 2}, []),  # a text
+    ],
+)
+def test_columns_that_tell_the_answers_to_a_question_apart_may_name_the_system(
+    columns: dict[str, Any], named: list[str]
+) -> None:
+    rows = [{**ROWS[at // 2], "answer": f"{at}"} | {name: of[at] for name, of in columns.items()} for at in range(4)]
+    options = " or ".join(option("system", name) for name in named)
+    assert f"of one, add {options or '--map system=COLUMN'}" in str(read_cases(rows))
+    with pytest.raises(InputError) as error:
+        read_cases([{**row, "id": at // 2} for at, row in enumerate(rows)])
+    told = f"names the system of each row, add {options}" if named else "2 of 4 rows cannot be read; fix them"
+    assert str(error.value).startswith("row 2: duplicate id '0', also in row 1: ") and str(error.value).endswith(told)
+
+
+@pytest.mark.parametrize("answers", [("a", "b"), ("a", None), (" ", "#N/A"), (None, None), ("a", {"error": "slow"})])
+def test_columns_of_answers_are_read_as_an_object_of_them(answers: tuple[Any, Any]) -> None:
+    shared = {"id": "1", "question": "q?", "contexts": ["c"], "answer": "gold", "system": "mine"}
+    named = dict(zip(("No RAG", "rag.answer"), answers, strict=True))
+    wide = {**shared, "No RAG": answers[0], "rag": {"answer": answers[1], "time": 1}}
+    read = read_cases([wide], {"answer": ["No RAG", "rag.answer"]})
+    (case,) = read_cases([{**shared, "answers": named}], {"answers": "answers"}).cases
+    assert read.cases == [case]
+    assert f"answers by system: columns 'No RAG', 'rag.answer', in {int(len(case.unanswered) < 2)} of 1" in str(read)
+    assert "not used: 'answer'" in str(read) and "system: column 'system', in 1 of 1" in str(read)
+
+
+def test_one_column_in_a_list_names_its_system() -> None:
+    (case,) = read_cases([{**ROWS[0], 7: "seven"}], {"answer": [7]}).cases
+    assert case.answers == {"7": "seven"}
 
 
 def test_a_cell_in_which_a_formula_failed_holds_no_text() -> None:
@@ -254,6 +304,8 @@ def test_names_of_systems() -> None:
     assert "system: column 'system', in 1 of 2" in str(read)
     (case,) = read_cases([{"question": "q", "answers": '{"old": "a", "new": "b"}', "contexts": "c"}]).cases  # in a cell
     assert case.answers == {"old": "a", "new": "b"}
+    (case,) = read_cases([{**rows[0], "system": "mine"}]).cases  # all of them are of several
+    assert (case.answers, [*case.unanswered]) == ({"mine: old": "a", "mine: new": ""}, ["mine: new"])
     for name, value, message in (
         ("answers", {"text": ["a"]}, "holds lists, not one answer for each system: for gold .* --map truth=answers$"),
         ("answer", ["a"], "must be a text, found a list: for gold .* truth=answer; if its .* --map answer=answer.0$"),

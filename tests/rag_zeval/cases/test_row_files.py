@@ -11,6 +11,7 @@ import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import pytest
 
@@ -85,6 +86,7 @@ FILES: dict[str, tuple[str, Callable[[], bytes]]] = {
     **{name: ("a.json", lambda name=name: json_of({name: ROWS})) for name in ("data", "rows", "samples", "test_cases")},
     "rows under any name": ("a.json", lambda: json_of({"meta": {"model": "m"}, "pairs": ROWS, "tags": ["a"]})),
     "rows under any name in an object": ("a.json", lambda: json_of({"data": {"pairs": ROWS, "cursor": "c"}})),
+    "aligned by hand": ("a.csv", lambda: as_text(",").replace(b'","', b'"  , "')),
     "a space after each delimiter": ("a.csv", lambda: as_text(",").replace(b'","', b'", "')),
 }
 
@@ -146,7 +148,7 @@ def test_a_header_in_the_middle_is_no_row(tmp_path: Path, second: str, message: 
 def test_columns_of_one_name_are_numbered_unless_one_may_be_meant(tmp_path: Path) -> None:
     table = '"[gpt] Answer {{q}}\nwith {{c}}",Score,[b],Score,question,contexts\nIt is.,1,b,2,q?,c\n'
     (tmp_path / "a.csv").write_text(table)
-    with pytest.raises(InputError, match=r"--map 'answer=\[gpt\] Answer {{q}} with {{c}}', if that is"):
+    with pytest.raises(InputError, match=r'--map "answer=\[gpt\] Answer {{q}} with {{c}}", if that is'):
         read_cases(tmp_path / "a.csv")
     read = read_cases(tmp_path / "a.csv", {"answer": "[gpt] Answer {{q}} with {{c}}"})
     assert read.columns.unused == ("Score (column 2)", "[b]", "Score (column 4)")
@@ -155,6 +157,23 @@ def test_columns_of_one_name_are_numbered_unless_one_may_be_meant(tmp_path: Path
     (tmp_path / "a.csv").write_text(table * 2)
     with pytest.raises(InputError, match=r"a.csv:4: repeats the names of the columns; remove the line"):
         read_cases(tmp_path / "a.csv", {"answer": "[b]"})
+
+
+def test_a_name_is_found_if_it_looks_the_same(tmp_path: Path) -> None:
+    composed, decomposed = normalize("NFC", "Réponse"), normalize("NFD", "Réponse")
+    for written, typed in ((composed, decomposed), (decomposed, composed), ("Réponse ", "Réponse "), (" Ré", "Ré")):
+        (tmp_path / "a.csv").write_text(f"question,{written},contexts\nq?,a,c\n")
+        (case,) = read_cases(tmp_path / "a.csv", {"answer": typed}).cases
+        assert [*case.answers.values()] == ["a"]
+    (tmp_path / "a.jsonl").write_bytes(json_of({"question": "q?", "contexts": "c", decomposed: {"text": "a"}}))
+    read = read_cases(tmp_path / "a.jsonl", {"answer": f"{composed}.text"})
+    assert [*read.cases[0].answers.values()] == ["a"] and not read.columns.unused
+
+
+def test_rows_that_hold_nothing_but_numbers_of_rows_are_blank(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(",frage,antwort\n0, ,\n1, , \n")
+    with pytest.raises(InputError, match="all cells of the columns with a name are blank"):
+        read_cases(tmp_path / "a.csv")
 
 
 def test_a_column_without_a_name_is_told_if_it_holds_something(tmp_path: Path) -> None:
@@ -211,6 +230,49 @@ def test_rows_by_their_ids_keep_them(tmp_path: Path) -> None:
     assert rows(tmp_path / "a.json") == [case]
 
 
+FRAGEN = [{"frage": "Wann?", "antwort": "Um neun."}, {"frage": "Wo?", "antwort": "In Ulm.", "notiz": "-"}]
+TOTALS = {"model": "m", "by_topic": {"a": {"mean": 1, "n": 2}, "b": {"mean": 1, "n": 2}}, "notes": []}
+CASE = {"frage": "Wann?", "antwort": "Um neun.", "quellen": [{"titel": "A", "seite": 1}, {"titel": "B", "seite": 2}]}
+CHAT = {"chat": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        ({**TOTALS, "faelle": FRAGEN}, FRAGEN),
+        ({"totals": TOTALS, "run": {"faelle": FRAGEN, "at": "noon"}}, FRAGEN),
+        ({"faelle": FRAGEN, "settings": {"models": [{"name": "a"}, {"name": "b"}]}}, FRAGEN),
+        ({"model": "m", "faelle": FRAGEN[:1], "tags": ["a"]}, FRAGEN[:1]),
+        ({"faelle": FRAGEN, "settings": [{"model": "m"}]}, FRAGEN),
+        ({"f1": FRAGEN[0], "f2": FRAGEN[1]}, [{"id": "f1", **FRAGEN[0]}, {"id": "f2", **FRAGEN[1]}]),
+        ({"output": "a.json", "run": {"q7": ROWS[0]}}, [{"id": "q7", **ROWS[0]}]),
+        ({"runs": [{"inputs": {"query": "q?"}, "outputs.a": "a"}]}, [{"inputs": {"query": "q?"}, "outputs.a": "a"}]),
+        ({"frage": ["q"], "quellen": [{"a": 1}]}, [{"frage": "q", "quellen": {"a": 1}}]),
+        (TOTALS, [TOTALS]),
+        (CASE, [CASE]),
+        (CHAT, [CHAT]),
+        ({"antwort": "a", "contexts": FRAGEN}, [{"antwort": "a", "contexts": FRAGEN}]),
+        ({"results": []}, []),
+    ],
+)  # fmt: skip
+def test_rows_are_found_under_any_name_and_one_case_stays_one(tmp_path: Path, content: Row, found: list[Row]) -> None:
+    (tmp_path / "a.json").write_bytes(json_of(content))
+    assert rows(tmp_path / "a.json") == found
+
+
+def test_the_columns_that_the_user_chose_say_where_the_rows_are(tmp_path: Path) -> None:
+    asks = {**CASE, "frage": "Wann er kam", "belege": [{"satz": "Um neun."}, {"satz": "Um zehn."}]}
+    (tmp_path / "a.json").write_bytes(json_of(asks))
+    with pytest.raises(InputError, match="could hold its rows in 'quellen' or 'belege'"):
+        read_cases(tmp_path / "a.json")
+    names = {"question": "frage", "answer": "antwort", "contexts": "belege.satz"}
+    for source in (tmp_path / "a.json", asks):
+        (case,) = read_cases(source, names).cases
+        assert case.contexts == ("Um neun.", "Um zehn.")
+    (tmp_path / "a.json").write_bytes(json_of({"fragen": FRAGEN, "andere": [{"x": 1}, {"x": 2}]}))
+    assert len(read_cases(tmp_path / "a.json", {"question": "frage", "answer": "antwort"}, judged=False).cases) == 2
+
+
 def test_an_encoding_is_named_and_can_be_given(tmp_path: Path) -> None:
     texts = {
         "cp1252": "Ça “fait” 5 €", "cp1251": "Магазин открывается в девять", "shift_jis": "店は九時に開きます",
@@ -230,8 +292,8 @@ def test_an_encoding_is_named_and_can_be_given(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("written", "given", "advice"),
     [
-        ("cp850", None, "is not UTF-8 text; save it as UTF-8"),
-        ("cp850", "cp1252", "is not CP1252 text; save it as UTF-8"),
+        ("cp850", None, "is not UTF-8 text; it looks like cp850: save .* --encoding cp850 "),
+        ("cp850", "cp1252", "is not CP1252 text; it looks like cp850: save .* --encoding cp850 "),
         ("utf-16-le", None, "is not UTF-8 text; it looks like utf-16-le: save .* --encoding utf-16-le "),
         ("utf-16-le", "utf-16", "is not UTF-16 text; it looks like utf-16-le: save .* --encoding utf-16-le "),
     ],
@@ -255,6 +317,27 @@ def test_utf8_is_not_read_in_another_encoding(tmp_path: Path, written: str, give
     with pytest.raises(InputError, match=f"is {written.upper()} text: leave out --encoding {given}"):
         rows(path, given)
     assert rows(path, written) == rows(path) == [{"question": "q?", "answer": f"{long} in München"}]
+
+
+def test_an_encoding_that_is_not_known_is_not_named(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"question,answer\nq?,5\xa6a 3\xacb\n")
+    with pytest.raises(InputError, match=r"is not UTF-8 text; save it as UTF-8$"):
+        rows(tmp_path / "a.csv")
+
+
+def test_a_given_encoding_in_which_words_make_no_sense_is_told(tmp_path: Path) -> None:
+    text = "question,answer,truth\nCzy można płacić kartą?,Tak, można.,Proszę wejść.\n".replace("k, ", "k; ")
+    (tmp_path / "a.csv").write_bytes(text.encode("cp1250"))
+    told = "warning: it looks like cp1250; if the texts look wrong, give --encoding cp1250"
+    assert told in str(read_cases(tmp_path / "a.csv", encoding="cp1252"))
+    for encoding in ("cp1250", "windows-1250"):
+        assert "looks like" not in str(read_cases(tmp_path / "a.csv", encoding=encoding))
+    text = "question,answer,truth\nQuel est le taux du prêt ?,Le taux est fixé à 4 %.,Où ça ?\n"
+    (tmp_path / "a.csv").write_bytes(text.encode("cp1252"))
+    assert "it looks like cp1252; if" in str(read_cases(tmp_path / "a.csv", encoding="cp1250"))
+    (tmp_path / "a.csv").write_bytes("question,answer,truth\nWie heißt es?,Größe.,Länge.\n".encode("cp1252"))
+    for encoding in ("cp1252", "cp1250", "latin-1"):  # which all have these letters in the same place
+        assert "looks like" not in str(read_cases(tmp_path / "a.csv", encoding=encoding))
 
 
 def test_a_line_of_another_encoding_is_named(tmp_path: Path) -> None:
@@ -302,6 +385,8 @@ def test_rows_stand_where_they_begin(tmp_path: Path) -> None:
         ),
         ("a.xml", b"<rows><row><question>q</question></row></rows>", "a.xml: is a web page or XML, not a table"),
         ("a.xml", b'<?xml version="1.0"?>\n<rows>\n</rows>\n', "a.xml: is a web page or XML, not a table"),
+        ("a.csv", b"Wann?;Um neun.\n", "a.csv: no rows below the first line; if it is a row, write the names of the"),
+        ("a.csv", b"question,answer\n,\n", "a.csv: no rows below the first line"),
         ("a.csv", b"question,question\nq,r\n", "a.csv: has two columns named 'question'; rename one"),
         ("a.csv", b'question,answer\n"q,a\n', "on: no quotation mark ends a cell that begins with one: if"),
         ("a.tsv", b'question\tanswer\tid\nq1\t"a\t1\nq2\tb\t2\nq3\tc"\t3\n', "a cell here, which ends in line 4; but"),
@@ -330,7 +415,11 @@ def test_rows_stand_where_they_begin(tmp_path: Path) -> None:
         ("a.csv.xz", lzma.compress(b"question,answer\nq,a\n"), "a.csv.xz: is packed; unpack it, or pack it by gzip"),
         ("a.json", b"[ // all\n]", "column 3: JSON has no comments, so remove this one"),
         ("a.tar.gz", gzip.compress(b"a.csv\0" + bytes(99) + b"\nquestion,answer\n"), "a.tar.gz: is neither text nor"),
-        ("a.json", b'{"rows": [{"a": 1}], "data": [{"a": 1}]}', "could hold its rows in 'data' or 'rows'"),
+        (
+            "a.json",
+            json_of({"rows": [{"a": 1}] * 2, "data": [{"a": 1}] * 2}),
+            "could hold its rows in 'rows' or 'data'",
+        ),
         ("a.json", b"[" * 100_000, "a.json: not valid JSON"),
         ("a.json", b'[{"a": ' + b"9" * 5000 + b"}]", "a number has more than 300 digits"),
         ("a.parquet", b"PAR1 no parquet", "a.parquet: cannot be read"),
@@ -373,3 +462,17 @@ def test_a_bad_row_is_one_of_many(tmp_path: Path, name: str, content: bytes, rea
     found = list(read_table(tmp_path / name))
     (bad,) = [row for _, row in found if isinstance(row, InputError)]
     assert len(found) == 2 and str(bad).startswith(reason)
+
+
+def test_yaml_is_read_as_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "golden.yaml"
+    path.write_text(
+        'made: 2026-01-31\nquestions:\n- {id: 007, question: "Is it open?", answer: yes, truth: 1.10}\n'
+        '- {id: b, question: "When?", answer: ~, truth: 2026-01-31}\n'
+    )
+    first, second = read_cases(path).cases
+    assert (first.id, first.answers, first.truth) == ("007", {"golden": "yes"}, "1.10")
+    assert second.truth == "2026-01-31" and second.unanswered == {"golden": "no answer"}
+    path.write_text("- question: &a q?\n  answer: *a\n")
+    with pytest.raises(InputError, match=r"golden.yaml: cannot be read as YAML: aliases"):
+        read_cases(path)

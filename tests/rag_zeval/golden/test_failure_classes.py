@@ -197,3 +197,18 @@ def test_systems_with_retrievers_of_their_own_are_joined_to_their_own_files(
     written = read_jsonl(tmp_path / "classes.jsonl")
     found = [(row["system"], row["class_name"]) for row in written]
     assert found == [("v1", "wrong, not retrieved"), ("v2", "wrong, in the prompt")]
+
+
+def test_systems_in_columns_of_their_own_are_judged_and_classified_by_the_same_options(
+    run: Any, tmp_path: Path
+) -> None:
+    row = {"id": 1, "question": "?", "truth": "At nine.", "context_ids": ["a"], "gold_chunk_ids": ["a"]}
+    gold = write(tmp_path / "gold.jsonl", [{**row, "no_rag_answer": None, "rag_answer": "At nine."}])
+    columns = ("--map", "answer=no_rag_answer", "--map", "answer=rag_answer")
+    judged = run("evaluate", gold, "--scorers", "string_match,rouge_l", "--out", "results.jsonl", *columns)
+    assert judged.returncode == 0 and "answers by system: columns 'no_rag_answer', 'rag_answer'" in judged.stderr
+    metrics = ("--correct", "string_match", "--supported", "rouge_l@truth")
+    shown = run("failures", "results.jsonl", gold, *metrics, "--out", "classes.jsonl", *columns)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    found = {row["system"]: row["class_name"] for row in read_jsonl(tmp_path / "classes.jsonl")}
+    assert found == {"no_rag_answer": "not known", "rag_answer": "right and supported"}

@@ -1,0 +1,80 @@
+"""What the words in a column's name say, in several languages. Suggestions are made from them, but no column is taken.
+
+`generated_sql` seems to be an answer, `kb_article` a context, `respuesta_esperada` the ground truth.
+"""
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from functools import cache
+
+from rag_zeval.cases.names import snake_name
+
+# Beginnings and ends of words, without accents. A short Latin one is a whole word.
+WORDS: Mapping[str, tuple[str, ...]] = {
+    "question": (
+        "question", "query", "queries", "asked", "ask", "usermessage",
+        "pregunt", "pergunt", "frage", "domanda", "vraag", "pytani", "fraga", "sporgsmal", "kysymys", "otazka",
+        "kerdes", "intrebar", "soru", "sorgu", "pertanyaan", "cau_hoi", "вопрос", "питан", "ερωτη",
+        "问题", "提问", "質問", "問題", "질문", "سؤال", "سوال", "प्रश्न",
+    ),
+    "answer": (
+        "answer", "respon", "output", "reply", "replies", "predict", "generated", "generation", "completion", "bot",
+        "assistant",
+        "respuest", "respost", "repons", "antwort", "rispost", "antwoord", "odpowied", "svar", "vastaus", "odpoved",
+        "valasz", "raspuns", "cevap", "yanit", "jawab", "tra_loi", "ответ", "відповід", "απαντη",
+        "回答", "答案", "応答", "답변", "응답", "جواب", "إجابة", "پاسخ", "उत्तर",
+    ),
+    "contexts": (
+        "context", "chunk", "passage", "document", "doc", "docs", "excerpt", "snippet", "evidence", "source", "article",
+        "knowledge", "kb", "retriev", "rerank",
+        "contest", "contexto", "kontext", "kontekst", "konteks", "fuente", "fonte", "quelle", "контекст",
+        "上下文", "检索", "文脈", "コンテキスト", "컨텍스트", "문맥", "سياق", "زمینه",
+    ),
+    # whose answers people wrote, or that are right
+    "truth": (
+        "annotat", "correct", "expert", "expected", "gold", "golden", "human", "ideal", "orig", "original", "reference",
+        "sme", "true", "truth", "ground",
+        "esperad", "referenci", "attend", "erwart", "korrekt", "richtig", "attes", "riferiment", "verwacht",
+        "oczekiwan", "beklenen", "benar", "эталон", "ожида", "правильн", "очікуван",
+        "标准", "参考", "正确", "正解", "期待", "模範", "정답", "모범", "صحيح",
+    ),
+}  # fmt: skip
+SHORT = 4  # letters of a Latin word that is compared as a whole
+
+
+def field_said_by(name: str) -> str | None:
+    """Return the field that the words of a column's name say it holds, or None.
+
+    >>> field_said_by("Respuesta (Ground Truth)"), field_said_by("kb_article"), field_said_by("expected_documents")
+    ('truth', 'contexts', None)
+    """
+    said = {field for field in WORDS if _has_word(name, field)}
+    if "truth" in said:
+        return None if {"question", "contexts"} & said else "truth"
+    return next((field for field in ("question", "answer", "contexts") if field in said), None)
+
+
+def is_about_truth(name: str) -> bool:
+    """Whether a word of a column's name says that people wrote what it holds, or that it is right."""
+    return _has_word(name, "truth")
+
+
+@cache
+def _has_word(name: str, field: str) -> bool:
+    folded = _folded(snake_name(name))
+    parts = re.findall(r"[^\W_]+", folded)
+    return any(_is_there(word, folded, parts) for word in map(_folded, WORDS[field]))
+
+
+def _is_there(word: str, name: str, parts: list[str]) -> bool:
+    if "_" in word or not any("LATIN" in unicodedata.name(c, "") for c in word):  # some scripts put no spaces
+        return word in name
+    is_part = len(word) > SHORT
+    return any(part == word or (is_part and (part.startswith(word) or part.endswith(word))) for part in parts)
+
+
+def _folded(text: str) -> str:
+    """Return the text without accents."""
+    apart = unicodedata.normalize("NFD", text)
+    return unicodedata.normalize("NFC", "".join(c for c in apart if not unicodedata.combining(c)))
