@@ -22,7 +22,6 @@ from rag_zeval.cases.cells import (
     as_truth,
     as_truths,
     is_empty_list,
-    is_label,
     is_nothing,
     is_object,
     unfolded,
@@ -36,6 +35,7 @@ from rag_zeval.cases.paths import ABSENT, at_path, one_option, option, quoted_li
 from rag_zeval.cases.row_files import LaterHeader, PlacedRow, doubted_encoding, read_table
 from rag_zeval.cases.suggestions import UNNAMED
 from rag_zeval.cases.systems import naming_systems
+from rag_zeval.cases.texts import is_label
 from rag_zeval.errors import InputError
 from rag_zeval.files import MOST, Row, locate
 from rag_zeval.judge.needs import BETWEEN
