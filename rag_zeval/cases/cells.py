@@ -31,6 +31,7 @@ from rag_zeval.cases.names import (
     plain_name,
     snake_name,
 )
+from rag_zeval.cases.texts import LABEL, NUMBER, is_label, is_title
 from rag_zeval.errors import InputError
 from rag_zeval.files import MOST_DIGITS
 from rag_zeval.text import is_blank, shell_word
@@ -57,16 +58,6 @@ VALUES = (tokenize.STRING, tokenize.NUMBER)
 SINGLE = (str, Mapping, int, float, Decimal, date, time, timedelta)  # what is no list
 SEVERAL = re.compile(r"[|;,]|^\[\S+\s+\S+")  # signs that one text holds several ids
 LARGEST = 10**MOST_DIGITS  # whole numbers are smaller; Python does not print much larger ones
-# An id, which has no spaces and a character that is rare in words. JSON and rows of a table may be such texts, too.
-# Or the name of a file, or numbers.
-LABEL = re.compile(
-    r"(?![!-~]*[\"{}<>=,;])[!-~]*[\d_/#][!-~]*|.+\.(?:csv|docx?|html?|json|md|pdf|pptx?|txt|xlsx?)|[\d\s.,;%-]+",
-    re.IGNORECASE,
-)
-NUMBER = re.compile(r"[\d\s.,%]+")
-LINK = re.compile(r"\(?\bhttps?://\S+")
-SENTENCE_END = (".", "?", "!", ":", ";")
-LONGEST_TITLE, MOST_TITLE_WORDS = 80, 10
 MOST_FIELDS = 200  # characters of an object's fields in an error
 MOST_SHOWN = 40  # characters of a value in an error
 
@@ -100,17 +91,10 @@ def is_numbers(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(item, (int, float)) for item in value)
 
 
-def is_label(text: str) -> bool:
-    """Whether a text is a number, an id, a link with or without its title, or the name of a file."""
-    bare = text.strip()
-    title = LINK.sub("", bare)
-    return bool(LABEL.fullmatch(bare)) or (title != bare and (not re.search(r"\w", title) or _is_title(title)))
-
-
 def are_labels(texts: Sequence[str]) -> bool:
     """Whether contexts are no texts, but labels, verdicts, yes, no and titles. One title alone may be a fact."""
     others = [text for text in texts if not _is_no_context(text)]
-    return bool(texts) and all(map(_is_title, others)) and (not others or len({*texts}) > 1)
+    return bool(texts) and all(map(is_title, others)) and (not others or len({*texts}) > 1)
 
 
 def label_in(values: Iterable[Any]) -> str | None:
@@ -123,16 +107,6 @@ def label_in(values: Iterable[Any]) -> str | None:
 
 def _is_no_context(text: str) -> bool:
     return is_label(text) or text.strip().lower() in (*VERDICTS, "yes", "no", "true", "false")
-
-
-def _is_title(text: str) -> bool:
-    """Whether a text is short, begins with a capital letter or a number and does not end as a sentence does.
-
-    A text in a script without capital letters is no title, because it may be a short fact as well.
-    """
-    bare = re.sub(r"\A\W+|\s+\Z", "", text)
-    is_short = len(bare) <= LONGEST_TITLE and len(bare.split()) <= MOST_TITLE_WORDS
-    return is_short and (bare[:1].isupper() or bare[:1].isdecimal()) and not bare.endswith(SENTENCE_END)
 
 
 def prints_object(text: str, or_list: bool) -> bool:

@@ -101,9 +101,9 @@ def chosen_columns(
             raise InputError(f"{told}: names {len(columns)} columns, must name 1 to {len(LETTERS)}, each once")
         if len(columns) > 1 and field != "answer":
             raise InputError(f"{told}: a field has one column; only answer may have several, one for each system")
-        for path in columns if field in TEXTS else ():
-            if (other := first.setdefault(path, field)) != field:
-                raise InputError(f"{option(other, path)} {option(field, path)}: one column cannot hold both")
+        for column in columns if field in TEXTS else ():
+            if (other := first.setdefault(column, field)) != field:
+                raise InputError(f"{option(other, column)} {option(field, column)}: one column cannot hold both")
         chosen[field] = columns[0]
         systems = tuple(columns) if several and field == "answer" else systems
     return chosen, systems
@@ -205,7 +205,7 @@ def choose(
     used = {*roots, *(root for path in taken.values() for root in roots_of(path, there))}
     unused = [name for name in there if name not in used and name.partition(".")[0] not in roots]
     overlooked = {name: why for name, (field, why) in refused.items() if not {field, name} & {*taken, *taken.values()}}
-    unclear = [] if of_questions else [name for name in unused if name not in meant_otherwise]
+    unclear = [name for name in unused if not of_questions and name not in meant_otherwise and name not in untrue]
     of_systems = _answers_beside(taken, systems, unclear, sample)
     if others := [name for name in of_systems if name in unused]:
         overlooked[others[0]] = f"if it holds another system's {FIELDS['answer']}, add {several_answers(of_systems)}"

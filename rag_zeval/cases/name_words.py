@@ -40,6 +40,13 @@ WORDS: Mapping[str, tuple[str, ...]] = {
         "标准", "参考", "正确", "正解", "期待", "模範", "정답", "모범", "صحيح",
     ),
 }  # fmt: skip
+# With these a name begins or ends if what it holds is neither a question nor an answer nor a context, but about one.
+ASIDE = {
+    "category", "choice", "comment", "date", "description", "error", "explanation", "feedback", "file", "id",
+    "justification", "keyword", "kind", "label", "length", "link", "metadata", "missing", "name", "note",
+    "option", "page", "persona", "rationale", "reason", "reasoning", "score", "span", "style", "template", "term",
+    "time", "timestamp", "title", "type", "url",
+}  # fmt: skip
 SHORT = 4  # letters of a Latin word that is compared as a whole
 
 
@@ -60,11 +67,29 @@ def is_about_truth(name: str) -> bool:
     return _has_word(name, "truth")
 
 
+def words_of(name: str) -> list[str]:
+    """Return the words of a column's name, in small letters.
+
+    >>> words_of("Retrieved Sources (Top 2)"), words_of("modelAnswer")
+    (['retrieved', 'sources', 'top', '2'], ['model', 'answer'])
+    """
+    return re.findall(r"[^\W_]+", snake_name(name))
+
+
+def is_aside(name: str) -> bool:
+    """Whether a column's name says that what it holds is about a question, an answer or a context.
+
+    >>> is_aside("answer_time"), is_aside("error_code"), is_aside("answer")
+    (True, True, False)
+    """
+    words = words_of(name)
+    return not ASIDE.isdisjoint(word.removesuffix("s") for word in (words[:1] + words[-1:]))
+
+
 @cache
 def _has_word(name: str, field: str) -> bool:
-    folded = _folded(snake_name(name))
-    parts = re.findall(r"[^\W_]+", folded)
-    return any(_is_there(word, folded, parts) for word in map(_folded, WORDS[field]))
+    folded = _folded(name)
+    return any(_is_there(word, snake_name(folded), words_of(folded)) for word in map(_folded, WORDS[field]))
 
 
 def _is_there(word: str, name: str, parts: list[str]) -> bool:

@@ -22,7 +22,6 @@ from rag_zeval.cases.cells import (
     as_truth,
     as_truths,
     is_empty_list,
-    is_label,
     is_nothing,
     is_object,
     unfolded,
@@ -36,6 +35,7 @@ from rag_zeval.cases.paths import ABSENT, at_path, one_option, option, spelled
 from rag_zeval.cases.row_files import LaterHeader, PlacedRow, doubted_encoding, read_table
 from rag_zeval.cases.suggestions import NEEDED, UNNAMED
 from rag_zeval.cases.systems import naming_systems
+from rag_zeval.cases.texts import is_label
 from rag_zeval.errors import InputError
 from rag_zeval.files import MOST, Row, locate
 from rag_zeval.judge.needs import BETWEEN
@@ -57,10 +57,10 @@ class CaseFile:
     system: the name that answers without a system got, if there are any.
     repeated: number of cases with the same texts as an earlier one.
     encoded: the columns in which every text was a JSON string, read without its quotation marks.
+    several_truths: number of cases with several ground truths in the file, of which the first is used.
     several: number of questions that one system seems to answer in several ways.
     naming: the unused columns that then may name the system of each row.
     encoding: the encoding that the file seems to have instead of the one that was given.
-    several_truths: number of cases with several ground truths in the file, of which the first is used.
     """
 
     name: str
@@ -71,10 +71,10 @@ class CaseFile:
     system: str | None = None
     repeated: int = 0
     encoded: tuple[str, ...] = ()
+    several_truths: int = 0
     several: int = 0
     naming: tuple[str, ...] = ()
     encoding: str | None = None
-    several_truths: int = 0
 
     def lines(self) -> Iterator[str]:
         """Yield the report on the file: which column holds each field, in how many cases, and what is not used."""
@@ -306,10 +306,20 @@ class _Reader:
         encoded = tuple(name for name in dict.fromkeys([*columns.of.values(), *self.systems]) if name in self.encoded)
         several = 0 if columns.of.keys() & {"system", "answers", "run"} else _several_answers(cases)
         naming = self._naming(columns, "question") if several else ()
+        bad = tuple(self.bad)
         return CaseFile(
-            self.name, cases, columns, self.unnamed, tuple(self.bad), by_name, repeated, encoded, several, naming,
-            several_truths=self.several_truths,
-        )  # fmt: skip
+            self.name,
+            cases,
+            columns,
+            self.unnamed,
+            bad,
+            by_name,
+            repeated,
+            encoded,
+            self.several_truths,
+            several,
+            naming,
+        )
 
     def placed(self, columns: Columns) -> Iterator[PlacedRow]:
         """Return the rows, of which one stands for all passages of an answer."""

@@ -1,19 +1,19 @@
 """What to tell of columns that were not recognised: what they seem to hold, and which `--map` to type."""
 
 import difflib
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from statistics import median
 from typing import Any
 
-from rag_zeval.cases.cells import as_chunks, as_text, as_truth, is_label, is_nothing, is_numbers, is_object, unfolded
-from rag_zeval.cases.name_words import field_said_by, is_about_truth
+from rag_zeval.cases.cells import as_chunks, as_text, as_truth, is_nothing, is_numbers, is_object, unfolded
+from rag_zeval.cases.name_words import field_said_by, is_about_truth, is_aside
 from rag_zeval.cases.names import CHUNK_TEXT, FIELDS, NAMES, TEXT_PARTS, fields_of, plain_name, snake_name
 from rag_zeval.cases.nested import EXPECTED, MESSAGES, SPEAKERS, fields_in_record, role_of, spoken_by, text_name
 from rag_zeval.cases.paths import ABSENT, at_path, is_number, numbered, option, pattern_of, quoted_list, stem_of
 from rag_zeval.cases.systems import answers_of_systems, told_as_answers
+from rag_zeval.cases.texts import LETTER, is_label, is_sentence
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
 from rag_zeval.text import QUESTION_MARKS, one_line
@@ -28,15 +28,6 @@ NEEDED = {  # required: at least one of the fields on the right
     "contexts": {"contexts", "passage", "truth", "reference"},
 }
 TEXTS = ("question", "answer", "answers", "contexts", "passage", "truth", "reference")  # fields that hold texts
-# Words with which the name of a column begins or ends whose texts are of no use as a question, an answer or a context.
-ASIDE = {
-    "category", "comment", "date", "description", "error", "explanation", "feedback", "file", "id", "justification",
-    "keyword", "kind", "label", "length", "link", "metadata", "missing", "name", "note", "page", "persona", "rationale",
-    "reason", "reasoning", "score", "style", "template", "term", "time", "timestamp", "title", "type", "url",
-}  # fmt: skip
-LETTER = re.compile(r"[^\W\d_]")
-WORD = re.compile(r"[^\W\d_]{2,}")
-UNSPACED = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")  # Thai, Japanese, Chinese
 FEW = 3  # texts
 TEXT_NAMES = {text for _, text in MESSAGES}
 SHOWN = 60  # characters of a value that a message shows
@@ -375,9 +366,7 @@ def _speaks(field: str, path: str, values: Sequence[Any]) -> bool:
 
 def _is_aside(field: str, path: str) -> bool:
     """Whether a name says that what it holds belongs to something else, or was expected instead of given."""
-    words = snake_name(_last(path)).split("_")
-    is_aside = not ASIDE.isdisjoint((words[0], words[-1].removesuffix("s")))
-    return is_aside or (field != "truth" and is_about_truth(_last(path)))
+    return is_aside(_last(path)) or (field != "truth" and is_about_truth(_last(path)))
 
 
 def _can_say(field: str, values: Sequence[Any]) -> bool:
@@ -391,7 +380,7 @@ def _can_say(field: str, values: Sequence[Any]) -> bool:
 def _are_passages(values: Sequence[Any]) -> bool:
     """Whether most values hold texts that are longer than titles, and no questions."""
     texts = [[text for text in _sentences(value) if not text.endswith(QUESTION_MARKS)] for value in values]
-    return 2 * sum(any(_is_sentence(text, MOST_WORDS) for text in some) for some in texts) >= len(values)
+    return 2 * sum(any(is_sentence(text, MOST_WORDS) for text in some) for some in texts) >= len(values)
 
 
 def _may_be(field: str, path: str, values: Sequence[Any]) -> bool:
@@ -404,7 +393,7 @@ def _may_be(field: str, path: str, values: Sequence[Any]) -> bool:
     questions = sum(text.rstrip().endswith(QUESTION_MARKS) for text in texts)
     if field == "question":
         return 2 * questions > len(values)
-    return 2 * questions <= len(values) and any(_is_sentence(text, LEAST_WORDS) for text in texts) and _vary(texts)
+    return 2 * questions <= len(values) and any(is_sentence(text, LEAST_WORDS) for text in texts) and _vary(texts)
 
 
 def _last(path: str) -> str:
@@ -436,11 +425,4 @@ def _sentences(value: Any) -> list[str]:
     items = [item for item in (held if isinstance(held, list) else [held]) if not is_nothing(item)]
     texts = [item[name] for item in items if isinstance(item, Mapping) for name in CHUNK_TEXT if name in item]
     texts += items
-    return [text for text in texts if isinstance(text, str) and _is_sentence(text)]
-
-
-def _is_sentence(text: str, words: int = 2) -> bool:
-    """Whether a text has so many words. Two characters count as one in a script without spaces between words."""
-    characters = len(UNSPACED.findall(text))
-    count = len(WORD.findall(text)) + characters // 2
-    return count >= words and (characters > 0 or " " in text.strip()) and not is_label(text)
+    return [text for text in texts if isinstance(text, str) and is_sentence(text)]

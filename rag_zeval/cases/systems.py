@@ -9,9 +9,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from rag_zeval.cases.cells import is_nothing
-from rag_zeval.cases.name_words import is_about_truth
-from rag_zeval.cases.names import fields_of, plain_name, snake_name
+from rag_zeval.cases.name_words import is_about_truth, is_aside, words_of
+from rag_zeval.cases.names import fields_of, plain_name
 from rag_zeval.cases.paths import is_number, option, pattern_of, quoted_list
+from rag_zeval.cases.texts import is_sentence
 from rag_zeval.files import Row
 from rag_zeval.text import QUESTION_MARKS
 
@@ -19,12 +20,6 @@ from rag_zeval.text import QUESTION_MARKS
 ANSWERS = {"answer", "completion", "output", "prediction", "reply", "response"}
 # Words that name a form of an answer or a step towards it. `raw_answer` and `answer` are of one system.
 FORMS = {"clean", "cleaned", "extracted", "final", "full", "initial", "parsed", "raw", "short"}
-# Words in the name of a column with long texts that are no answers.
-OTHER = {
-    "category", "choice", "comment", "description", "error", "evidence", "explanation", "feedback", "justification",
-    "message", "metadata", "note", "option", "rationale", "reason", "reasoning", "retrieved", "source", "span",
-    "template", "title", "url",
-}  # fmt: skip
 # Words in the name of a column that tells systems, or versions of one, apart.
 SYSTEMS = {
     "agent", "approach", "architecture", "arm", "config", "configuration", "experiment", "llm", "method", "mode",
@@ -33,7 +28,7 @@ SYSTEMS = {
 }  # fmt: skip
 SIGNS = ("ends", "begins", "numbered", "differs")  # that columns are alike, the strongest first
 MOST_NAMES = 2  # in a path to an answer, such as `rag.answer`; deeper, a name may be that of a question
-SENTENCE, LETTERS_OF_SENTENCE = 3, 10  # words, or letters of a script that may write no spaces
+SENTENCE = 3  # words
 LONGEST_NAME = 60  # characters of a system's name
 MOST_NAMED = 3  # columns that may name the system
 # A number, a date, a time, or a flag: no name of a system.
@@ -65,7 +60,7 @@ def answers_of_systems(columns: Mapping[str, Sequence[Any]], judged: Collection[
 
 def _groups(name: str, values: Sequence[Any]) -> list[tuple[str, ...]]:
     """Return what the names of other columns must share with this one to be answers, too. Each begins with a sign."""
-    path, words = name.split("."), _words(name)
+    path, words = name.split("."), words_of(name)
     is_inside = len(path) > MOST_NAMES or is_number(path[-1].removeprefix("-"))  # such as an item of a list
     if (
         is_inside
@@ -78,17 +73,13 @@ def _groups(name: str, values: Sequence[Any]) -> list[tuple[str, ...]]:
     if stems and stems[-1] in ANSWERS:
         return [("ends", stems[-1])]
     fields = {field for word in words for field in fields_of(word)}
-    if not fields <= {"answer"} or not OTHER.isdisjoint(stems) or not _are_sentences(values):
+    if not fields <= {"answer"} or is_aside(name) or not _are_sentences(values):
         return []
     if stems and stems[0] in ANSWERS:
         return [("begins", stems[0])]
     groups: list[tuple[str, ...]] = [("numbered", pattern_of(name))] if pattern_of(name) != name else []
     groups += [("differs", *words[:at], "*", *words[at + 1 :]) for at in range(len(words)) if len(words) > 1]
     return [*groups, ("differs", "*", *words), ("differs", *words, "*")]
-
-
-def _words(name: str) -> list[str]:
-    return re.findall(r"[^\W_]+", snake_name(name))
 
 
 def _stem(word: str) -> str:
@@ -98,7 +89,7 @@ def _stem(word: str) -> str:
 
 def _system_words(name: str) -> tuple[str, ...]:
     """Return the words of a name that may name a system."""
-    return tuple(word for word in _words(name) if word not in FORMS)
+    return tuple(word for word in words_of(name) if word not in FORMS)
 
 
 def _is_text(value: Any) -> bool:
@@ -108,14 +99,8 @@ def _is_text(value: Any) -> bool:
 def _are_sentences(values: Sequence[Any]) -> bool:
     """Whether at least half of the values are sentences, and not all are the same one."""
     is_varied = len(values) == 1 or len({*map(str, values)}) > 1
-    return is_varied and 2 * sum(map(_is_sentence, values)) >= len(values)
-
-
-def _is_sentence(value: Any) -> bool:
-    """Whether a value is a text of several words, and no question."""
-    if not isinstance(value, str) or value.rstrip().endswith(QUESTION_MARKS):
-        return False
-    return len(value.split()) >= SENTENCE or (not value.isascii() and len(value) >= LETTERS_OF_SENTENCE)
+    texts = [value for value in values if isinstance(value, str) and not value.rstrip().endswith(QUESTION_MARKS)]
+    return is_varied and 2 * sum(is_sentence(text, SENTENCE) for text in texts) >= len(values)
 
 
 def several_answers(columns: Sequence[str]) -> str:
@@ -149,7 +134,7 @@ def naming_systems(rows: Iterable[tuple[str, Row]], columns: Iterable[str]) -> l
                 del seen[name]
     most = max([*keys.values(), keys.total() // 2], default=0)
     found = [name for name, of in seen.items() if len({value for _, value in of}) <= most]
-    called = [name for name in found if not SYSTEMS.isdisjoint(_words(name))]
+    called = [name for name in found if not SYSTEMS.isdisjoint(words_of(name))]
     return (called or found)[:MOST_NAMED]
 
 

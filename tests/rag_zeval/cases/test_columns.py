@@ -233,7 +233,7 @@ VERDICTS = [{"question": f"q{at}?", "result": said} for at, said in enumerate(("
     [
         (
             [{**BASE, "contexts": count} for count in (5, "0", 12.5)],
-            "column 'contexts' is not used: it holds numbers, ids, links or names of files, "
+            "; column 'contexts' is not used: it holds numbers, ids, links or names of files, "
             "such as '5'; to use it all the same, add --map contexts=contexts",
         ),
         ([{**BASE, "contexts": said} for said in (True, "no")], "such as 'True'"),
@@ -246,8 +246,8 @@ VERDICTS = [{"question": f"q{at}?", "result": said} for at, said in enumerate(("
         ),
         (
             [{**row, "truth": "At nine.", "generated_sql": "SELECT a FROM b"} for row in VERDICTS],
-            "says 'SELECT a FROM b'; column 'result' is not used: it holds "
-            "verdicts, such as 'PASS'; to use it all the same, add --map answer=result",
+            "says 'SELECT a FROM b'; column 'result' is not used: it holds verdicts, "
+            "such as 'PASS'; to use it all the same, add --map answer=result",
         ),
     ],
 )
@@ -851,13 +851,13 @@ def test_expected_contexts_are_no_retrieved_ones() -> None:
         ({"contexts": "contexts.0.text"}, "no row has 'contexts.0.text'"),
         ({"contexts": "contexts.²"}, "no row has 'contexts.²'"),
         ({"anwser": "answer"}, "unknown field 'anwser' (did you mean 'answer'?)"),
-        ({"answer": ["answer", "NOTHERE"]}, "--map answer=NOTHERE: no row has 'NOTHERE'"),
-        ({"answer": []}, "names 0 columns, must name 1 to 26, each once"),
-        ({"truth": ["a", "b"]}, "--map truth=a --map truth=b: a field has one column; only answer may have several"),
         (
             {"answer": "answer", "truth": "answer"},
             "--map answer=answer --map truth=answer: one column cannot hold both",
         ),
+        ({"answer": ["answer", "NOTHERE"]}, "--map answer=NOTHERE: no row has 'NOTHERE'"),
+        ({"answer": []}, "names 0 columns, must name 1 to 26, each once"),
+        ({"truth": ["a", "b"]}, "--map truth=a --map truth=b: a field has one column; only answer may have several"),
     ],
 )
 def test_a_map_to_nowhere_is_an_error(names: dict[str, Any], message: str) -> None:

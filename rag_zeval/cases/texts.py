@@ -1,0 +1,41 @@
+"""What a text looks like: a label, a title or a sentence, in the scripts of many languages."""
+
+import re
+
+# An id, which has no spaces and a character that is rare in words. JSON and rows of a table may be such texts, too.
+# Or the name of a file, or numbers.
+LABEL = re.compile(
+    r"(?![!-~]*[\"{}<>=,;])[!-~]*[\d_/#][!-~]*|.+\.(?:csv|docx?|html?|json|md|pdf|pptx?|txt|xlsx?)|[\d\s.,;%-]+",
+    re.IGNORECASE,
+)
+NUMBER = re.compile(r"[\d\s.,%]+")
+LINK = re.compile(r"\(?\bhttps?://\S+")
+SENTENCE_END = (".", "?", "!", ":", ";")
+LONGEST_TITLE, MOST_TITLE_WORDS = 80, 10
+LETTER = re.compile(r"[^\W\d_]")
+WORD = re.compile(r"[^\W\d_]{2,}")
+UNSPACED = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")  # Thai, Japanese, Chinese
+
+
+def is_label(text: str) -> bool:
+    """Whether a text is a number, an id, a link with or without its title, or the name of a file."""
+    bare = text.strip()
+    title = LINK.sub("", bare)
+    return bool(LABEL.fullmatch(bare)) or (title != bare and (not re.search(r"\w", title) or is_title(title)))
+
+
+def is_title(text: str) -> bool:
+    """Whether a text is short, begins with a capital letter or a number and does not end as a sentence does.
+
+    A text in a script without capital letters is no title, because it may be a short fact as well.
+    """
+    bare = re.sub(r"\A\W+|\s+\Z", "", text)
+    is_short = len(bare) <= LONGEST_TITLE and len(bare.split()) <= MOST_TITLE_WORDS
+    return is_short and (bare[:1].isupper() or bare[:1].isdecimal()) and not bare.endswith(SENTENCE_END)
+
+
+def is_sentence(text: str, words: int = 2) -> bool:
+    """Whether a text has so many words. Two characters count as one in a script without spaces between words."""
+    characters = len(UNSPACED.findall(text))
+    count = len(WORD.findall(text)) + characters // 2
+    return count >= words and (characters > 0 or " " in text.strip()) and not is_label(text)
