@@ -338,10 +338,10 @@ def _fits(layout: Layout, there: Collection[str], names: Mapping[str, str]) -> b
 
 
 def _check_reference(taken: dict[str, str], names: Mapping[str, str], there: Mapping[str, int]) -> None:
-    """Ignore the column `reference` if the file also has contexts and the user has not chosen it.
+    """Take the column `reference` for the ground truth if the file also has contexts, unless the user has chosen it.
 
-    It may then be the ground truth or the text to judge by. The same holds beside a column such as `expected`, whose
-    name is vague. Raises InputError unless another column clearly holds the ground truth.
+    If the ground truth is known, `reference` is ignored. Raises InputError if it is known by a vague name only, such as
+    `expected`.
     """
     truth = taken.get("truth")
     is_vague = truth is not None and plain_name(truth) in VAGUE
@@ -350,11 +350,12 @@ def _check_reference(taken: dict[str, str], names: Mapping[str, str], there: Map
     if "reference" not in taken or "reference" in names or not any(there.get(name, 1) for name in beside):
         return
     column = taken.pop("reference")
-    if truth is None or (is_vague and "truth" not in names):
-        other = f"; if '{truth}' is the {FIELDS['truth']}, {option('truth', truth)}" if truth is not None else ""
+    if truth is None:
+        taken["truth"] = column
+    elif is_vague and "truth" not in names:
         raise InputError(
-            f"column '{column}' beside {quoted_list(beside)} could hold the ground truth, or "
-            f"the text to judge by: add {option('truth', column)} or {option('reference', column)}{other}"
+            f"columns '{truth}' and '{column}' could each hold the {FIELDS['truth']}: add {option('truth', truth)} or "
+            f"{option('truth', column)}; if the answers are to be judged by '{column}', {option('reference', column)}"
         )
 
 

@@ -95,14 +95,9 @@ def test_documents_of_our_questions_are_not_what_was_retrieved() -> None:
             "could each hold the retrieved contexts: add --map contexts=chunks or --map contexts=documents",
         ),
         (
-            ("question", "answer", "contexts", "reference"),
-            "'reference' beside 'contexts' could hold the ground truth, or the text to judge by: "
-            "add --map truth=reference or --map reference=reference",
-        ),
-        (
             ("question", "answer", "expected", "reference"),
-            "'reference' beside 'expected' could hold the ground truth, or the text to judge by: add --map "
-            "truth=reference or --map reference=reference; if 'expected' is the ground truth, --map truth=expected",
+            "columns 'expected' and 'reference' could each hold the ground truth: add --map truth=expected or --map "
+            "truth=reference; if the answers are to be judged by 'reference', --map reference=reference",
         ),
         (
             ("question", "answer", "answers", "contexts"),
@@ -592,6 +587,13 @@ def test_the_last_turn_of_dialogues_is_suggested() -> None:
         read_cases(data)
     read = read_cases(data, {"question": "messages.-2.content", "answer": "messages.-1.content"})
     assert [(case.question, *case.answers.values()) for case in read.cases] == [("q?", "a")] * 2
+
+
+def test_a_reference_beside_contexts_is_the_ground_truth() -> None:
+    assert chosen("question", "answer", "contexts", "reference").of["truth"] == "reference"
+    columns = chosen("question", "answer", "contexts", "ground_truth", "reference")
+    assert columns.of["truth"] == "ground_truth" and "reference" not in columns.of
+    assert chosen("question", "answer", "reference").of["reference"] == "reference"
 
 
 def test_the_users_word_comes_first() -> None:
