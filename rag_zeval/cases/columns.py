@@ -7,7 +7,7 @@ a single row. But if all values contradict a name, as a count contradicts `conte
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rag_zeval.cases.cells import as_chunks, as_ids, as_text, is_nothing, is_numbers, label_in, unfolded
@@ -89,23 +89,23 @@ def chosen_columns(
     chosen: dict[str, str] = {}
     first: dict[str, str] = {}
     systems: tuple[str, ...] = ()
-    for field, given in names.items():
+    for name, given in names.items():
         several = isinstance(given, (list, tuple))
         columns = [*map(str, given)] if isinstance(given, (list, tuple)) else [str(given)]  # a frame's may be numbers
-        told = " ".join(option(field, column) for column in columns) or f"--map {field}=COLUMN"
-        if field not in fields:
-            fault = f"this command does not read the field '{field}'" if field in FIELDS else f"unknown field '{field}'"
-            hint = (nearest(field, fields) if field not in FIELDS else "") or f"; choose from: {', '.join(fields)}"
+        told = " ".join(option(name, column) for column in columns) or f"--map {name}=COLUMN"
+        if name not in fields:
+            fault = f"this command does not read the field '{name}'" if name in FIELDS else f"unknown field '{name}'"
+            hint = (nearest(name, fields) if name not in FIELDS else "") or f"; choose from: {', '.join(fields)}"
             raise InputError(f"{told}: {fault}{hint}")
         if not 1 <= len({*columns}) == len(columns) <= len(LETTERS):
             raise InputError(f"{told}: names {len(columns)} columns, must name 1 to {len(LETTERS)}, each once")
-        if len(columns) > 1 and field != "answer":
+        if len(columns) > 1 and name != "answer":
             raise InputError(f"{told}: a field has one column; only answer may have several, one for each system")
-        for column in columns if field in TEXTS else ():
-            if (other := first.setdefault(column, field)) != field:
-                raise InputError(f"{option(other, column)} {option(field, column)}: one column cannot hold both")
-        chosen[field] = columns[0]
-        systems = tuple(columns) if several and field == "answer" else systems
+        for column in columns if name in TEXTS else ():
+            if (other := first.setdefault(column, name)) != name:
+                raise InputError(f"{option(other, column)} {option(name, column)}: one column cannot hold both")
+        chosen[name] = columns[0]
+        systems = tuple(columns) if several and name == "answer" else systems
     return chosen, systems
 
 
@@ -131,112 +131,176 @@ def choose(
     Raises InputError if two columns may hold the same field, and if required fields are missing. The message says
     which option to add.
     """
-    taken, refused = dict(names), dict[str, tuple[str, str]]()
+    return _Choice(there, wrappers, names, sample, needs, fields, systems).columns()
 
-    def can_hold(field: str, column: str) -> bool:
-        if found := _contradiction(field, column, sample, taken.get("contexts")):
-            refused[column] = field, f"it holds {found}; to use it all the same, add {option(field, column)}"
+
+@dataclass
+class _Choice:
+    """The choice of columns in one file; see `choose` for its inputs.
+
+    taken: for each field, the column or path that holds it.
+    refused: for each column that contradicts its name, the field that it names and why it is not taken.
+    """
+
+    there: Mapping[str, int]
+    wrappers: Collection[str]
+    names: Mapping[str, str]
+    sample: Sequence[Row]
+    needs: Mapping[str, Collection[str]]
+    fields: Collection[str]
+    systems: tuple[str, ...]
+    taken: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, tuple[str, str]] = field(default_factory=dict)
+    ambiguous: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.taken |= self.names
+        self.roots = {root for path in (*self.names.values(), *self.systems) for root in roots_of(path, self.there)}
+        self.layout = next((one for one in LAYOUTS if _fits(one, self.there, self.names)), None)
+        self.written = {snake_name(name): name for name in self.there}
+        other_meaning = self.layout.other_meaning.items() if self.layout else ()
+        self.meant_otherwise = {self.written.get(column, column): meaning for column, meaning in other_meaning}
+        self.is_of_questions = "answer" not in self.fields
+        self.wished = self.fields if "question" in self.needs else self.needs.keys()  # what to tell of
+
+    def columns(self) -> Columns:
+        self._take_by_layout()
+        for one in (*NAMES, "answers"):
+            if one in self.fields or one == "reference":
+                self._take_by_name(one)
+        _look_into_objects(self.taken, self.names, self.there, self.wrappers, self.sample)
+        self._settle()
+        inside = fields_inside(self.there, self.sample)
+        for one in self.taken.keys() & inside.keys() & {*NEEDED, *self.needs} - self.names.keys():
+            if not self.there.get(self.taken[one], 1):  # a column without any value
+                del self.taken[one]
+        self._check_needs()
+        if {"answers", "answer"} <= self.taken.keys():  # the user chose one of them
+            del self.taken["answers" if "answer" in self.names else "answer"]
+        used = {*self.roots, *(root for path in self.taken.values() for root in roots_of(path, self.there))}
+        unused = [name for name in self.there if name not in used and name.partition(".")[0] not in self.roots]
+        layout = f"columns of {self.layout.name}" if self.layout else "columns known by their names"
+        separator = self.layout.separator if self.layout and "contexts" not in self.names else None
+        told = self._overlooked(unused, inside)
+        return Columns(layout, self.taken, tuple(unused), told, self.ambiguous, separator, self.systems)
+
+    def _can_hold(self, name: str, column: str) -> bool:
+        """Whether the values of a column do not contradict the field that its name says."""
+        if found := _contradiction(name, column, self.sample, self.taken.get("contexts")):
+            self.refused[column] = name, f"it holds {found}; to use it all the same, add {option(name, column)}"
         return found is None
 
-    roots = {root for path in (*names.values(), *systems) for root in roots_of(path, there)}
-    layout = next((one for one in LAYOUTS if _fits(one, there, names)), None)
-    written = {snake_name(name): name for name in there}
-    for field, name in layout.columns.items() if layout else ():
-        column = written.get(name)
-        no_text = column in wrappers and field not in OBJECTS
-        is_free = field in fields and field not in taken and column not in roots and not no_text
-        if column is not None and is_free and can_hold(field, column):
-            taken[field] = column
-    other_meaning = layout.other_meaning.items() if layout else ()
-    meant_otherwise = {written.get(column, column): meaning for column, meaning in other_meaning}
-    ambiguous: dict[str, str] = {}
-    of_questions = "answer" not in fields
-    ids_instead = {"truth": "gold_chunk_ids", **({"contexts": "context_ids"} if of_questions else {})}
-    for field in (field for field in (*NAMES, "answers") if field in fields or field == "reference"):
-        if field not in taken and not (field == "contexts" and "passage" in taken):
-            used = {*taken.values(), *roots, *meant_otherwise, *(wrappers if field not in OBJECTS else ())}
-            free = {name: count for name, count in there.items() if name not in used}
-            if field == "contexts":
-                free = {name: count for name, count in free.items() if not all_values(is_numbers, name, sample)}
-                free |= _patterns(free)
-            found = [name for name in free if field in fields_of(stem_of(name))]
-            if ids := ids_instead.get(field):
-                found = [name for name in found if not looks_like(ids, name, sample)]
-            if field in IDS:
-                found = id_columns(field, free, taken, sample, is_needed=field in needs)
-            found = [name for name in found if can_hold(field, name)]
-            alike = answers_of_systems(_values(free, sample)) if field == "answer" and len(found) > 1 else []
-            try:
-                if one := one_of(found, field, free, alike):
-                    taken[field] = one
-            except InputError as error:
-                # ids of passages may say in which order they are
-                if field not in OPTIONAL or field in needs or "passage" in taken:
-                    raise
-                ambiguous[field] = str(error)
-    _look_into_objects(taken, names, there, wrappers, sample)
-    if of_questions:
-        reference = taken.get("reference")
-        taken = {field: path for field, path in taken.items() if field in fields}
-        if reference and "truth" not in names and not there.get(taken.get("truth", ""), "truth" in taken):
-            taken["truth"] = reference
-    else:
-        _check_reference(taken, names, there)
-    for one, other in (("answers", "answer"), ("answer", "answers")):
-        if one in taken and other in taken and one not in names and not there.get(taken[one]):
-            del taken[one]  # a column without any value
-    _check_answers(taken, names)
-    inside = fields_inside(there, sample)
-    for field in taken.keys() & inside.keys() & {*NEEDED, *needs} - names.keys():
-        if not there.get(taken[field], 1):  # a column without any value
-            del taken[field]
-    wished = fields if "question" in needs else needs.keys()  # what to tell of
-    untrue = {root for name in refused for root in roots_of(name, there)}
-    if lacking := [field for field, any_of in needs.items() if taken.keys().isdisjoint(any_of)]:
-        hidden = {*meant_otherwise, *untrue}
-        known = [{name: value for name, value in row.items() if name not in hidden} for row in sample]
-        others = [field for field in ("contexts", "truth") if field in wished]
-        needed = {one for field in lacking for one in needs[field]}
-        why = [f"column '{name}' is not used: {said}" for name, (field, said) in refused.items() if field in needed]
-        told = "; ".join([missing_columns(lacking, taken, there, known, others), *why])
-        raise InputError(_trec_file(there) or told)
-    if "answers" in taken and "answer" in taken:  # the user chose one of them
-        del taken["answers" if "answer" in names else "answer"]
-    used = {*roots, *(root for path in taken.values() for root in roots_of(path, there))}
-    unused = [name for name in there if name not in used and name.partition(".")[0] not in roots]
-    overlooked = {name: why for name, (field, why) in refused.items() if not {field, name} & {*taken, *taken.values()}}
-    unclear = [name for name in unused if not of_questions and name not in meant_otherwise and name not in untrue]
-    of_systems = _answers_beside(taken, systems, unclear, sample)
-    if others := [name for name in of_systems if name in unused]:
-        overlooked[others[0]] = f"if it holds another system's {FIELDS['answer']}, add {several_answers(of_systems)}"
-    others = [name for name in unused if there[name] and not all_values(is_numbers, name, sample)]
-    for name in (name for name in others if name not in untrue and name not in of_systems):
-        told_of = [field for field in TOLD if field in wished and (field in OBJECTS or name not in wrappers)]
-        if "gold_chunk_ids" in fields_of(name) or looks_like("gold_chunk_ids", name, sample):
-            if name not in wrappers and "gold_chunk_ids" in {*fields} - {*taken, *ambiguous}:
-                overlooked[name] = f"if it holds the {FIELDS['gold_chunk_ids']}, add {option('gold_chunk_ids', name)}"
-            continue
-        if name in meant_otherwise and "contexts" not in fields:  # it may only seem to hold these
-            continue
-        meaning = seems(name, meant_otherwise, taken, told_of, sample)
-        if meaning is None or _is_copy(name, taken.values(), sample):
-            continue
-        if option("contexts", name) in meaning:
-            if _contradiction("contexts", name, sample, None):
-                continue
-            group = pattern_of(name)
-            if len(numbered(group, unused)) > 1:  # such as context_*
-                overlooked[group] = meaning.replace(option("contexts", name), option("contexts", group))
-                continue
-        overlooked[name] = meaning
-    for field in ("contexts", "truth"):
-        is_there = taken.keys() & ({field, "passage"} if field == "contexts" else {field})
-        if field in inside and field in wished and not is_there:
-            path = inside[field]
-            overlooked.setdefault(path, f"if it holds the {FIELDS[field]}, add {option(field, path)}")
-    name = f"columns of {layout.name}" if layout else "columns known by their names"
-    separator = layout.separator if layout and "contexts" not in names else None
-    return Columns(name, taken, tuple(unused), overlooked, ambiguous, separator, systems)
+    def _take_by_layout(self) -> None:
+        for one, name in self.layout.columns.items() if self.layout else ():
+            column = self.written.get(name)
+            is_text = column not in self.wrappers or one in OBJECTS
+            is_free = one in self.fields and one not in self.taken and column not in self.roots
+            if column is not None and is_text and is_free and self._can_hold(one, column):
+                self.taken[one] = column
+
+    def _take_by_name(self, name: str) -> None:
+        """Take the column that is named as a field. Raises InputError if several are, unless few commands read it."""
+        if name in self.taken or (name == "contexts" and "passage" in self.taken):
+            return
+        used = {*self.taken.values(), *self.roots, *self.meant_otherwise}
+        used |= {*self.wrappers} if name not in OBJECTS else set()
+        free = {column: count for column, count in self.there.items() if column not in used}
+        if name == "contexts":
+            free = {column: count for column, count in free.items() if not self._are_numbers(column)}
+            free |= _patterns(free)
+        found = [column for column in free if name in fields_of(stem_of(column))]
+        ids_instead = {"truth": "gold_chunk_ids", **({"contexts": "context_ids"} if self.is_of_questions else {})}
+        if ids := ids_instead.get(name):
+            found = [column for column in found if not looks_like(ids, column, self.sample)]
+        if name in IDS:
+            found = id_columns(name, free, self.taken, self.sample, is_needed=name in self.needs)
+        found = [column for column in found if self._can_hold(name, column)]
+        alike = answers_of_systems(_values(free, self.sample)) if name == "answer" and len(found) > 1 else []
+        try:
+            if one := one_of(found, name, free, alike):
+                self.taken[name] = one
+        except InputError as error:
+            # ids of passages may say in which order they are
+            if name not in OPTIONAL or name in self.needs or "passage" in self.taken:
+                raise
+            self.ambiguous[name] = str(error)
+
+    def _are_numbers(self, column: str) -> bool:
+        return all_values(is_numbers, column, self.sample)
+
+    def _settle(self) -> None:
+        """Decide between fields that may mean the same: `reference` and the ground truth, `answer` and `answers`."""
+        if self.is_of_questions:
+            reference = self.taken.get("reference")
+            self.taken = {name: path for name, path in self.taken.items() if name in self.fields}
+            truth = self.taken.get("truth")
+            if reference and "truth" not in self.names and (truth is None or not self.there.get(truth, 1)):
+                self.taken["truth"] = reference
+        else:
+            _check_reference(self.taken, self.names, self.there)
+        for one, other in (("answers", "answer"), ("answer", "answers")):
+            if {one, other} <= self.taken.keys() and one not in self.names and not self.there.get(self.taken[one]):
+                del self.taken[one]  # a column without any value
+        _check_answers(self.taken, self.names)
+
+    def _check_needs(self) -> None:
+        """Raise InputError if a field that the command needs is missing."""
+        lacking = [name for name, any_of in self.needs.items() if self.taken.keys().isdisjoint(any_of)]
+        if not lacking:
+            return
+        hidden = {*self.meant_otherwise, *self._untrue()}
+        known = [{name: value for name, value in row.items() if name not in hidden} for row in self.sample]
+        others = [name for name in ("contexts", "truth") if name in self.wished]
+        needed = {one for name in lacking for one in self.needs[name]}
+        why = [f"column '{name}' is not used: {said}" for name, (of, said) in self.refused.items() if of in needed]
+        told = "; ".join([missing_columns(lacking, self.taken, self.there, known, others), *why])
+        raise InputError(_trec_file(self.there) or told)
+
+    def _untrue(self) -> set[str]:
+        """Return the columns that contradict their names."""
+        return {root for name in self.refused for root in roots_of(name, self.there)}
+
+    def _overlooked(self, unused: Sequence[str], inside: Mapping[str, str]) -> dict[str, str]:
+        """Return for some unused columns what they seem to hold, in words.
+
+        inside: for each field, a place inside an object that has its name.
+        """
+        known, untrue = {*self.taken, *self.taken.values()}, self._untrue()
+        told = {name: why for name, (of, why) in self.refused.items() if not {of, name} & known}
+        free = [name for name in unused if name not in untrue]
+        unclear = [name for name in free if not self.is_of_questions and name not in self.meant_otherwise]
+        of_systems = _answers_beside(self.taken, self.systems, unclear, self.sample)
+        if others := [name for name in of_systems if name in unused]:
+            told[others[0]] = f"if it holds another system's {FIELDS['answer']}, add {several_answers(of_systems)}"
+        for name in free:
+            if self.there[name] and name not in of_systems and not self._are_numbers(name):
+                told |= self._told_of(name, unused)
+        for one in ("contexts", "truth"):
+            is_there = self.taken.keys() & ({one, "passage"} if one == "contexts" else {one})
+            if one in inside and one in self.wished and not is_there:
+                told.setdefault(inside[one], f"if it holds the {FIELDS[one]}, add {option(one, inside[one])}")
+        return told
+
+    def _told_of(self, name: str, unused: Sequence[str]) -> dict[str, str]:
+        """Return what an unused column seems to hold, by its name or by that of its numbered group; {} if nothing."""
+        if "gold_chunk_ids" in fields_of(name) or looks_like("gold_chunk_ids", name, self.sample):
+            is_wanted = "gold_chunk_ids" in {*self.fields} - {*self.taken, *self.ambiguous}
+            meaning = f"if it holds the {FIELDS['gold_chunk_ids']}, add {option('gold_chunk_ids', name)}"
+            return {name: meaning} if is_wanted and name not in self.wrappers else {}
+        if name in self.meant_otherwise and "contexts" not in self.fields:  # it may only seem to hold these
+            return {}
+        fields = [one for one in TOLD if one in self.wished and (one in OBJECTS or name not in self.wrappers)]
+        seeming = seems(name, self.meant_otherwise, self.taken, fields, self.sample)
+        if seeming is None or _is_copy(name, self.taken.values(), self.sample):
+            return {}
+        if option("contexts", name) not in seeming:
+            return {name: seeming}
+        if _contradiction("contexts", name, self.sample, None):
+            return {}
+        group = pattern_of(name)
+        if len(numbered(group, unused)) < 2:
+            return {name: seeming}
+        return {group: seeming.replace(option("contexts", name), option("contexts", group))}  # such as context_*
 
 
 def _answers_beside(
