@@ -61,7 +61,9 @@ def compare(
     from rag_zeval.report.comparison import write_page
 
     if len(sides) < 2:
-        raise InputError("compare needs two or more result files, got one")
+        raise InputError(
+            f"compare needs two or more result files, got one; if it holds several systems, name two: {sides[0]}#SYSTEM"
+        )
     if len(sides) > 2:
         check_different("compare", sides)
     if html is not None and len(sides) > 2:
