@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rag_zeval.replies.echo import COMPARED, Echo, letters_of, plain_form
 
 claims = st.text(st.characters(categories=("L", "N", "P", "Zs")), min_size=1, max_size=40).filter(
-    lambda text: letters_of(plain_form(text))  # which `\\N` has not: it is a line end
+    lambda text: letters_of(plain_form(text))  # which `\N` has not: it is a line end
 )
 forms = st.sampled_from([json.dumps, repr, lambda value: json.dumps(value, indent=2, ensure_ascii=False)])
 
