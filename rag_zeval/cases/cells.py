@@ -99,9 +99,13 @@ def are_labels(texts: Sequence[str]) -> bool:
 
 def label_in(values: Iterable[Any]) -> str | None:
     """Return the first of the chunks in these values if all are labels, verdicts, yes or no. Otherwise return None."""
+    first = None
     with suppress(InputError):
-        texts = [text for value in values for text in as_chunks(value)[0]]
-        return texts[0] if texts and all(map(_is_no_context, texts)) else None
+        for text in (text for value in values for text in as_chunks(value)[0]):
+            if not _is_no_context(text):
+                return None
+            first = text if first is None else first
+        return first
     return None
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rag_zeval.cases.cells import as_chunks, as_ids, as_text, is_nothing, is_numbers, label_in, unfolded
-from rag_zeval.cases.id_columns import all_values, id_columns, looks_like
+from rag_zeval.cases.id_columns import all_values, id_columns, is_readable, looks_like
 from rag_zeval.cases.names import (
     FIELDS,
     IDS,
@@ -186,9 +186,10 @@ class _Choice:
 
     def _can_hold(self, name: str, column: str) -> bool:
         """Whether the values of a column do not contradict the field that its name says."""
-        if found := _contradiction(name, column, self.sample, self.taken.get("contexts")):
+        found = _contradiction(name, column, self.sample, self.taken.get("contexts"))
+        if found and not (name in IDS and name in self.needs):
             self.refused[column] = name, f"it holds {found}; to use it all the same, add {option(name, column)}"
-        return found is None
+        return column not in self.refused
 
     def _take_by_layout(self) -> None:
         for one, name in self.layout.columns.items() if self.layout else ():
@@ -357,6 +358,8 @@ def _contradiction(field: str, column: str, sample: Sequence[Row], contexts: str
     values = [value for row in sample if not is_nothing(value := at_path(row, column)) and value is not ABSENT]
     if field == "contexts" and (label := label_in(values)):
         return f"numbers, ids, links or names of files, such as '{one_line(label)}'"
+    if field == "context_ids" != column and (joined := [value for value in values if not is_readable(value)]):
+        return f"several ids in one text, such as '{one_line(str(joined[0]))}'"
     with suppress(InputError):
         if field in ("answer", "truth") and values:
             texts = [as_text(value) or "" for value in values]

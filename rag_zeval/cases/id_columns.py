@@ -25,7 +25,7 @@ def id_columns(
     found = named or [name for name in free if looks_like(field, name, sample)]
     if is_needed or field in found or field == "context_ids":
         return found
-    return [name for name in found if all(_is_readable(row.get(name)) for row in sample)]
+    return [name for name in found if all(is_readable(row.get(name)) for row in sample)]
 
 
 def looks_like(field: str, name: str, sample: Sequence[Row]) -> bool:
@@ -51,8 +51,9 @@ def _is_one(value: Any) -> bool:
     return not isinstance(unfolded(value), list)
 
 
-def _is_readable(value: Any) -> bool:
-    with suppress(InputError):  # raised for `d1, d2` in one text
+def is_readable(value: Any) -> bool:
+    """Whether a value can be read as ids. `d1, d2` in one text cannot."""
+    with suppress(InputError):
         as_ids(value)
         return True
     return False

@@ -42,10 +42,13 @@ WORDS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 # With these a name begins or ends if what it holds is neither a question nor an answer nor a context, but about one.
 ASIDE = {
-    "category", "choice", "comment", "date", "description", "error", "explanation", "feedback", "file", "id",
+    "category", "choice", "comment", "date", "description", "error", "explanation", "feedback", "file", "id", "is",
     "justification", "keyword", "kind", "label", "length", "link", "metadata", "missing", "name", "note",
     "option", "page", "persona", "rationale", "reason", "reasoning", "score", "span", "style", "template", "term",
     "time", "timestamp", "title", "type", "url",
+    "anmerkung", "begrundung", "bemerkung", "categoria", "categorie", "comentario", "commentaire", "hinweis",
+    "kategori", "kategoria", "kategorie", "kommentar", "nota", "observacao", "observacion", "remarque", "titel",
+    "titre", "titulo",
 }  # fmt: skip
 SHORT = 4  # letters of a Latin word that is compared as a whole
 
@@ -82,7 +85,7 @@ def is_aside(name: str) -> bool:
     >>> is_aside("answer_time"), is_aside("error_code"), is_aside("answer")
     (True, True, False)
     """
-    words = words_of(name)
+    words = words_of(_folded(name))
     return not ASIDE.isdisjoint(word.removesuffix("s") for word in (words[:1] + words[-1:]))
 
 

@@ -150,8 +150,8 @@ PLACEHOLDERS = frozenset({"n/a", "na", "nan", "none", "null", "nil", "-", "--", 
 
 # Texts of a column such as `result` that are no answers, in lower case. But yes and no may well be answers.
 VERDICTS = frozenset(
-    "pass passed fail failed correct incorrect partial success failure error ok timeout answerable unanswerable abstain "
-    "refuse refused".split()
+    "pass passed fail failed correct incorrect partial success failure error ok timeout answerable unanswerable "
+    "abstain refuse refused".split()
 )
 VAGUE = frozenset({"expected", "gold", "target", "ideal"})  # names of the ground truth that may hold a label, too
 

@@ -50,10 +50,10 @@ def in_records(taken: Mapping[str, str], sample: Sequence[Row]) -> dict[str, str
     found: dict[str, str] = {}
     for field in ("question", "answer", "contexts", "truth", "reference"):
         no_texts: Any = label_in if field == "contexts" else lambda of: of and all(map(is_object, of))
-        free = {path: len(of) for path, of in values.items() if not no_texts(of)}
         if not {field, *DOUBLES.get(field, ())} & taken.keys():
-            named = [path for path in free if field in fields_in_record(path)]
-            if one := one_of(named, field, free):
+            named = {path: len(of) for path, of in values.items() if field in fields_in_record(path)}
+            named = {path: count for path, count in named.items() if not no_texts(values[path])}
+            if one := one_of([*named], field, named):
                 found[field] = one
     return found
 

@@ -3,23 +3,23 @@
 import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
 from statistics import median
 from typing import Any
 
 from rag_zeval.cases.cells import as_chunks, as_text, as_truth, is_nothing, is_numbers, is_object, unfolded
-from rag_zeval.cases.name_words import field_said_by, is_about_truth, is_aside
+from rag_zeval.cases.name_words import field_said_by, is_about_truth, is_aside, words_of
 from rag_zeval.cases.names import CHUNK_TEXT, FIELDS, NAMES, TEXT_PARTS, fields_of, plain_name, snake_name
 from rag_zeval.cases.nested import EXPECTED, MESSAGES, SPEAKERS, fields_in_record, role_of, spoken_by, text_name
 from rag_zeval.cases.paths import ABSENT, at_path, is_number, numbered, option, pattern_of, quoted_list, stem_of
 from rag_zeval.cases.systems import answers_of_systems, told_as_answers
-from rag_zeval.cases.texts import LETTER, is_label, is_sentence
+from rag_zeval.cases.texts import LETTER, is_label, is_prose, is_sentence
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
 from rag_zeval.text import QUESTION_MARKS, one_line
 
 UNNAMED = ("(column ", "Unnamed: ")  # how we and pandas call a column without a name
 ALIKE = 0.85  # difflib ratio from which two names are alike: one wrong letter in seven
+WORDS_ALIKE = 0.65  # the same for each pair of their words
 TOLD = ("question", "answer", "answers", "contexts", "truth", "reference", "id", "system")  # fields to warn about
 OBJECTS = ("contexts", "answers")  # fields whose value may be an object
 NEEDED = {  # required: at least one of the fields on the right
@@ -34,6 +34,10 @@ SHOWN = 60  # characters of a value that a message shows
 QUESTIONS_ALONE = (
     "If these are questions without answers, `rag-zeval collect` asks your system, and `rag-zeval check-set` checks "
     "the questions"
+)
+GOLD_ANSWERS = (
+    "If 'answer' holds the right answers, and not those of your system, `rag-zeval check-set --map truth=answer` "
+    "checks the questions"
 )
 ANSWERS_ALONE = "If the questions are in another file, add them to this one"
 NOTHING_TO_CHECK = (
@@ -89,7 +93,16 @@ def _like(name: str) -> list[str]:
         return []
     names = ((field, plain_name(one)) for field, names in NAMES.items() for one in names if len(one) > 4)
     known = {one: field for field, one in names if one.endswith("_id") == plain.endswith("_id")}
-    return [known[like] for like in difflib.get_close_matches(plain, known, 1, ALIKE)]
+    found = difflib.get_close_matches(plain, known, 1, ALIKE)
+    return [known[like] for like in found if _are_alike(words_of(plain), words_of(like))]
+
+
+def _are_alike(some: Sequence[str], others: Sequence[str]) -> bool:
+    """Whether one name is a misspelt form of the other: `retrieved_topic` is not one of `retrieved_doc`."""
+    if len(some) != len(others):  # or without the mark between two words
+        return "".join(some) == "".join(others) or 1 in (len(some), len(others))
+    pairs = zip(some, others, strict=True)
+    return all(difflib.SequenceMatcher(None, one, other).ratio() >= WORDS_ALIKE for one, other in pairs)
 
 
 def missing_columns(
@@ -113,13 +126,16 @@ def missing_columns(
     said = [f"no column found for the {told}; columns: {quoted_list(there) or 'none'}"]
     known = {*taken, *found, *(["answer"] if systems else [])}
     unknown = [field for field in lacking if not NEEDED.get(field, {field}) & known]
-    rest = (values for path, values in paths.items() if path not in found.values())
-    has_texts = any(map(_sentences, chain.from_iterable(rest)))
+    rest = {path: values for path, values in paths.items() if path not in found.values()}
+    possible = [field for field in unknown if field not in TEXTS or _is_possible(field, rest)]
     if "answer" in unknown and "question" in known:
         said.append(QUESTIONS_ALONE)
-    if unknown == ["contexts"] and not has_texts:
+    if unknown == ["contexts"] and not possible:
         said.append(NOTHING_TO_CHECK)
-    if unknown[:1] == ["question"] and "answer" in known and not has_texts:
+    is_gold = plain_name(taken.get("answer", "")) == "answer" and "truth" not in known  # as test sets may call it
+    if is_gold and "contexts" in lacking and "question" in known:
+        said.append(GOLD_ANSWERS)
+    if unknown[:1] == ["question"] and "answer" in known and "question" not in possible:
         said.append(ANSWERS_ALONE)
     if systems:
         said.append(told_as_answers(systems))
@@ -127,10 +143,17 @@ def missing_columns(
         options = " ".join(option(field, path) for field, path in found.items())
         shown = ", ".join(f"'{path}' says '{_shown(field, path, sample)}'" for field, path in found.items())
         said.append(f"Add {options}, if that is what they hold: {shown}")
-    if unknown := [field for field in unknown if has_texts or field not in TEXTS]:
-        options = " ".join(option(field, "COLUMN") for field in unknown)
-        said.append(f"If another column holds the {' or the '.join(FIELDS[field] for field in unknown)}, add {options}")
+    if possible:
+        options = " ".join(option(field, "COLUMN") for field in possible)
+        named = " or the ".join(FIELDS[field] for field in possible)
+        said.append(f"If another column holds the {named}, add {options}")
     return ". ".join(said)
+
+
+def _is_possible(field: str, paths: Mapping[str, list[Any]]) -> bool:
+    """Whether any of these columns and paths holds texts of the kind that a field has."""
+    free = [values for path, values in paths.items() if not _is_aside(field, path)]
+    return any(_are_passages(values) if field == "contexts" else any(map(_sentences, values)) for values in free)
 
 
 def _shown(field: str, path: str, sample: Sequence[Row]) -> str:
@@ -380,7 +403,8 @@ def _can_say(field: str, values: Sequence[Any]) -> bool:
 def _are_passages(values: Sequence[Any]) -> bool:
     """Whether most values hold texts that are longer than titles, and no questions."""
     texts = [[text for text in _sentences(value) if not text.endswith(QUESTION_MARKS)] for value in values]
-    return 2 * sum(any(is_sentence(text, MOST_WORDS) for text in some) for some in texts) >= len(values)
+    long = [any(is_sentence(text, MOST_WORDS) and is_prose(text) for text in some) for some in texts]
+    return 2 * sum(long) >= len(values)
 
 
 def _may_be(field: str, path: str, values: Sequence[Any]) -> bool:

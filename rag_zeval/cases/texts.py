@@ -13,6 +13,8 @@ LINK = re.compile(r"\(?\bhttps?://\S+")
 SENTENCE_END = (".", "?", "!", ":", ";")
 LONGEST_TITLE, MOST_TITLE_WORDS = 80, 10
 LETTER = re.compile(r"[^\W\d_]")
+# The end of a sentence or of a line within a text, or a text that was cut off. Titles and names of files have none.
+PROSE = re.compile(r"[^\W\d_][)\]'\"”»]*[.!?؟।](?:\s|\Z)|[。！？]|\w\n|…\Z|\.\.\.\Z")
 WORD = re.compile(r"[^\W\d_]{2,}")
 UNSPACED = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")  # Thai, Japanese, Chinese
 
@@ -32,6 +34,15 @@ def is_title(text: str) -> bool:
     bare = re.sub(r"\A\W+|\s+\Z", "", text)
     is_short = len(bare) <= LONGEST_TITLE and len(bare.split()) <= MOST_TITLE_WORDS
     return is_short and (bare[:1].isupper() or bare[:1].isdecimal()) and not bare.endswith(SENTENCE_END)
+
+
+def is_prose(text: str) -> bool:
+    """Whether a text is written in sentences or lines, as passages are, and not like a title.
+
+    >>> is_prose("The museum opens at nine. It closes at five."), is_prose("Opening hours of the museum; page 7")
+    (True, False)
+    """
+    return PROSE.search(text) is not None
 
 
 def is_sentence(text: str, words: int = 2) -> bool:

@@ -304,8 +304,10 @@ def test_one_id_of_several_contexts_is_another_document() -> None:
     assert read_cases([{**row, "retrieved_ids": ["d1", "d2"]}]).cases[0].context_ids == ("d1", "d2")
     for one in ({**row, "contexts": "It is."}, {**row, "doc_id": ["d1"]}):
         assert read_cases([one]).cases[0].context_ids == ("d1",)
+    read = read_cases([{**row, "doc_ids": "d1|d2"}])
+    assert read.cases[0].context_ids == () and "it holds several ids in one text, such as 'd1|d2'" in str(read)
     with pytest.raises(InputError, match="may hold several ids in one text"):
-        read_cases([{**row, "doc_id": "d1|d2"}])
+        read_cases([{**row, "context_ids": "d1|d2"}])
 
 
 def test_what_deepeval_calls_context_is_not_what_was_retrieved() -> None:
@@ -430,7 +432,7 @@ def test_no_gold_passages_and_no_other_speaker_are_suggested_as_the_answer() -> 
     human = {"question": "q?", "human_answer": "It is.", "Expert Response": "It is.", "contexts": ["c"]}
     ragas = {"user_input": "q?", "reference_contexts": "['It is a text.']", "reference": "t"}
     for row in (ragas, system, gold, hits, human):
-        with pytest.raises(InputError, match=r"--map answer=COLUMN$"):
+        with pytest.raises(InputError, match=r"--map answer=COLUMN$|checks the questions$"):
             read_cases([row])
     with pytest.raises(InputError, match=r"--map answer=llm_answer, if"):
         read_cases([{**human, "llm_answer": "So it is."}])
@@ -489,6 +491,9 @@ def test_what_is_suggested_is_what_was_meant(row: dict[str, Any], typed: dict[st
         },
         {"question": "q?", "answer": "a", "gold_set": {"evidence": TEXT}, "checks": [{"missing": TEXT}]},
         {"id": 1, "answer": "a", "citations": [{"source": "a.pdf", "page": 5}]},
+        {"question": "q?", "answer": "a", "sources": "Opening hours of it - Page 7; House rules - Page 6"},
+        {"question": "q?", "answer": "a", "retrieved_topics": "the opening hours", "retrieved_text_len": "long or so"},
+        {"question": "q?", "truth": "t", "comentario": SAID, "is_generated": "TRUE"},
     ],
 )
 def test_nothing_is_suggested_that_nobody_meant(row: dict[str, Any]) -> None:
@@ -502,6 +507,8 @@ def test_what_a_file_lacks_is_told() -> None:
         ({"question": "q?", "truth": "t"}, "If these are questions without answers"),
         ({"qid": "7", "answer": "a"}, "If the questions are in another file"),
         ({"question": "q?", "answer": "a"}, "There is nothing to check the answers against"),
+        ({"question": "q?", "answer": "a", "citations": [{"quote": TEXT}]}, "If 'answer' holds the right answers"),
+        ({"question": "q?", "response": "a", "topic": "the opening hours"}, "needs neither$"),
     ):
         with pytest.raises(InputError, match=told):
             read_cases([row])
