@@ -237,6 +237,8 @@ class _Choice:
             truth = self.taken.get("truth")
             if reference and "truth" not in self.names and (truth is None or not self.there.get(truth, 1)):
                 self.taken["truth"] = reference
+        elif "truth" in {*self.needs} - {*self.taken} and "reference" in {*self.taken} - {*self.names}:
+            self.taken["truth"] = self.taken.pop("reference")  # the user asked for it
         else:
             _check_reference(self.taken, self.names, self.there)
         for one, other in (("answers", "answer"), ("answer", "answers")):

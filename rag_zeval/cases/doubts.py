@@ -99,7 +99,7 @@ DOUBTS = (
     Doubt(
         ANSWER,
         lambda text: len(text) <= LONGEST_ERROR and ERROR.search(text),
-        "seem to be errors, which are judged as answers: {text}",
+        "seem to be errors, which are judged as answers; if they are, empty these cells: {text}",
     ),
     Doubt(
         QUESTION,

@@ -601,6 +601,8 @@ def test_a_reference_beside_contexts_is_the_ground_truth() -> None:
     columns = chosen("question", "answer", "contexts", "ground_truth", "reference")
     assert columns.of["truth"] == "ground_truth" and "reference" not in columns.of
     assert chosen("question", "answer", "reference").of["reference"] == "reference"
+    (case,) = read_cases([{"question": "q?", "answer": "a", "reference": "t"}], against="truth").cases
+    assert (case.truth, case.reference) == ("t", None)
 
 
 def test_the_users_word_comes_first() -> None:

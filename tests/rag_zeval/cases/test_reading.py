@@ -141,7 +141,7 @@ LONG = "The museum opens at nine on all days of the week. "
         ({"answer": "“São” – São, AMANHÃ» Ãœ"}, None),
         (
             {"answer": "Error code: 429 - {'error'"},
-            "answer: 1 of 2 seem to be errors, which are judged as answers: Err",
+            "answer: 1 of 2 seem to be errors, which are judged as answers; if they are, empty these cells: Err",
         ),
         ({"answer": "Rate limit exceeded. Try later."}, "answer: 1 of 2 seem to be errors"),
         ({"answer": "HTTP 429 stands for too many requests."}, None),

@@ -124,7 +124,10 @@ def test_bad_rows_stop_the_run_before_any_call(run: Run, endpoint: Any, tmp_path
         (["--scorers", "hhem"], "add --claim-checker"),
         (["--scorers", "checked_claims", "--claim-checker", "x"], "name both in --scorers"),
         (["--scorers", "bert_score"], "add --bert-score"),
-        (["--against", "truth"], "no column found for the ground truth; columns: 'id', 'question', 'reference'"),
+        (
+            ["--against", "contexts"],
+            "no column found for the retrieved contexts; columns: 'id', 'question', 'reference'",
+        ),
         (["--against", "context"], "--against context: must be one of contexts, truth, reference, both"),
         (["--map", "question"], "--map question: write field=column, such as question=q"),
         (["--map", "id=a", "--map", "id=b"], "--map id=a --map id=b: a field has one column; only answer may have"),
