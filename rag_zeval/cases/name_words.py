@@ -82,11 +82,11 @@ def words_of(name: str) -> list[str]:
 def is_aside(name: str) -> bool:
     """Whether a column's name says that what it holds is about a question, an answer or a context.
 
-    >>> is_aside("answer_time"), is_aside("error_code"), is_aside("answer")
+    >>> is_aside("answer_times"), is_aside("is_generated"), is_aside("answer")
     (True, True, False)
     """
     words = words_of(_folded(name))
-    return not ASIDE.isdisjoint(word.removesuffix("s") for word in (words[:1] + words[-1:]))
+    return any({word, word.removesuffix("s")} & ASIDE for word in words[:1] + words[-1:])
 
 
 @cache
