@@ -99,8 +99,8 @@ def _like(name: str) -> list[str]:
 
 def _are_alike(some: Sequence[str], others: Sequence[str]) -> bool:
     """Whether one name is a misspelt form of the other: `retrieved_topic` is not one of `retrieved_doc`."""
-    if len(some) != len(others):  # or without the mark between two words
-        return "".join(some) == "".join(others) or 1 in (len(some), len(others))
+    if len(some) != len(others):  # or without the mark between two words; but `is_generated` is not `generated`
+        return 1 in (len(some), len(others)) and {*some}.isdisjoint(others)
     pairs = zip(some, others, strict=True)
     return all(difflib.SequenceMatcher(None, one, other).ratio() >= WORDS_ALIKE for one, other in pairs)
 
