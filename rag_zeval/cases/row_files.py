@@ -227,9 +227,13 @@ def _decodes(content: bytes, encoding: str) -> bool:
 
 def _delimited(path: Path, encoding: str, delimiter: str | None) -> Iterator[PlacedRow]:
     with _text(path, encoding) as text:
-        file = (line.removeprefix("\ufeff") for line in text)  # each of several joined files may begin with a mark
-        first = next(file, "")
+        file: Iterator[str] = (
+            line.removeprefix("\ufeff") for line in text
+        )  # each of several joined files may begin with a mark
         start = 1
+        if path.name.lower().removesuffix(".gz").endswith(".md"):
+            file, start = _only_table(path, list(file))
+        first = next(file, "")
         if first.lower().startswith("sep=") and len(first.strip()) == len("sep=") + 1:  # Excel's own line
             delimiter, first, start = first[len("sep=")], next(file, ""), 2
         while first and not first.strip(f'{DELIMITERS}" \r\n'):  # an empty row, which spreadsheets may begin with
@@ -262,6 +266,21 @@ def _delimited(path: Path, encoding: str, delimiter: str | None) -> Iterator[Pla
         if names and is_empty:
             hint = "" if any(map(fields_of, names)) else "; if it is a row, write the names of the columns above it"
             raise InputError(f"{path}: no rows below the first line{hint}")
+
+
+def _only_table(path: Path, lines: Sequence[str]) -> tuple[Iterator[str], int]:
+    """Return the lines of the only table of a Markdown document, and the number of its first line.
+
+    All lines are returned if there is none. Raises InputError if there are several.
+    """
+    below = [at for at, line in enumerate(lines) if "|" in line and all(map(MARKDOWN_RULE.fullmatch, line.split("|")))]
+    heads = [at - 1 for at in below if at and "|" in lines[at - 1]]
+    if len(heads) > 1:
+        places = " and ".join(str(at + 1) for at in heads)
+        raise InputError(f"{path}: has tables at lines {places}; save the right one as its own file")
+    start = heads[0] if heads else 0
+    ends = (at for at in range(start, len(lines)) if heads and not lines[at].strip())
+    return iter(lines[start : next(ends, len(lines))]), start + 1
 
 
 def _header(path: Path, cells: Sequence[Any]) -> list[str]:

@@ -476,3 +476,15 @@ def test_yaml_is_read_as_it_is_written(tmp_path: Path) -> None:
     path.write_text("- question: &a q?\n  answer: *a\n")
     with pytest.raises(InputError, match=r"golden.yaml: cannot be read as YAML: aliases"):
         read_cases(path)
+
+
+def test_the_only_table_of_a_markdown_document_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "log.md"
+    table = "| question | answer | truth |\n| :-- | --- | --- |\n| q? | a | t |\n| r? | b | |\n"
+    path.write_text(f"# A log\n\n- **Scores** are a | b.\n\n{table}\nThe end.\n")
+    rows = read_table(path)
+    assert [place for place, _ in rows] == [f"{path}:7", f"{path}:8"]
+    assert [case.truth for case in read_cases(path).cases] == ["t", None]
+    path.write_text(f"{table}\n{table}")
+    with pytest.raises(InputError, match=r"log.md: has tables at lines 1 and 6; save"):
+        read_cases(path)
