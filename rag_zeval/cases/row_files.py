@@ -227,9 +227,8 @@ def _decodes(content: bytes, encoding: str) -> bool:
 
 def _delimited(path: Path, encoding: str, delimiter: str | None) -> Iterator[PlacedRow]:
     with _text(path, encoding) as text:
-        file: Iterator[str] = (
-            line.removeprefix("\ufeff") for line in text
-        )  # each of several joined files may begin with a mark
+        # each of several joined files may begin with a mark
+        file: Iterator[str] = (line.removeprefix("\ufeff") for line in text)
         start = 1
         if path.name.lower().removesuffix(".gz").endswith(".md"):
             file, start = _only_table(path, list(file))
