@@ -1,5 +1,6 @@
 """Prints tables of text from users and models in the terminal."""
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -10,6 +11,7 @@ from rich.text import Text
 
 from rag_zeval.text import one_line
 
+LOG_WIDTH = 140  # characters of a table with a frame, if the output is no terminal: a log shows long lines
 FILE_WIDTH = 1_000  # characters, if the output is no terminal: so wide that cells of lists are not folded
 
 
@@ -24,7 +26,8 @@ def print_framed(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
     A cell may have several lines. No heads are shown if all are "".
     """
-    _print(heads, rows, None)
+    is_set = sys.stdout.isatty() or "COLUMNS" in os.environ
+    _print(heads, rows, None if is_set else LOG_WIDTH)
 
 
 def _print(heads: Sequence[str], rows: Iterable[Sequence[str]], width: int | None, **look: object) -> None:
