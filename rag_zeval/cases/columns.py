@@ -34,6 +34,7 @@ from rag_zeval.judge.schema import LETTERS
 from rag_zeval.text import one_line
 
 LOOKED_AT = 100  # rows whose values are compared with what a column's name says
+LABEL = re.compile(r"[a-z]+(?:_[a-z0-9]+)+")  # such as should_refuse
 OPTIONAL = ("slice_tag", "context_ids", "gold_chunk_ids", "latency_s", "cost_usd")  # fields that most commands ignore
 
 
@@ -278,6 +279,8 @@ class _Choice:
         for name in free:
             if self.there[name] and name not in of_systems and not self._are_numbers(name):
                 told |= self._told_of(name, unused)
+            elif not (self.there[name] or self.layout) and "answer" in fields_of(name) and "answer" in self.taken:
+                told[name] = f"it is empty in every row, so '{self.taken['answer']}' is judged"
         for one in ("contexts", "truth"):
             is_there = self.taken.keys() & ({one, "passage"} if one == "contexts" else {one})
             if one in inside and one in self.wished and not is_there:
@@ -365,7 +368,8 @@ def _contradiction(field: str, column: str, sample: Sequence[Row], contexts: str
     with suppress(InputError):
         if field in ("answer", "truth") and values:
             texts = [as_text(value) or "" for value in values]
-            return f"verdicts, such as '{texts[0]}'" if VERDICTS.issuperset(map(str.lower, texts)) else None
+            is_label = all(text.lower() in VERDICTS or LABEL.fullmatch(text) for text in texts)
+            return f"verdicts or labels, such as '{texts[0]}'" if is_label else None
         if field == "context_ids" and contexts and values:
             is_one = all(not isinstance(unfolded(value), list) and len(as_ids(value)) == 1 for value in values)
             passed = [found for row in sample if (found := at_path(row, contexts)) is not ABSENT]

@@ -13,7 +13,7 @@ from rag_zeval.cases.names import snake_name
 # Beginnings and ends of words, without accents. A short Latin one is a whole word.
 WORDS: Mapping[str, tuple[str, ...]] = {
     "question": (
-        "question", "query", "queries", "asked", "ask", "usermessage",
+        "question", "query", "queries", "asked", "ask", "usermessage", "user_message",
         "pregunt", "pergunt", "frage", "domanda", "vraag", "pytani", "fraga", "sporgsmal", "kysymys", "otazka",
         "kerdes", "intrebar", "soru", "sorgu", "pertanyaan", "cau_hoi", "вопрос", "питан", "ερωτη",
         "问题", "提问", "質問", "問題", "질문", "سؤال", "سوال", "प्रश्न",

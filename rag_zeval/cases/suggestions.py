@@ -152,7 +152,7 @@ def missing_columns(
 
 def _is_possible(field: str, paths: Mapping[str, list[Any]]) -> bool:
     """Whether any of these columns and paths holds texts of the kind that a field has."""
-    free = [values for path, values in paths.items() if not _is_aside(field, path)]
+    free = [values for path, values in paths.items() if not (_is_aside(field, path) or _says_other(field, path))]
     return any(_are_passages(values) if field == "contexts" else any(map(_sentences, values)) for values in free)
 
 
@@ -208,7 +208,9 @@ def _suggested(
             ranked += [path for path in named if any(plain_name(one).endswith(ends) for one in (path, stem_of(path)))]
             ranked += [path for path in unsaid if _speaks(field, path, values[path])]
             in_turn = paths if field == "contexts" else reversed(paths)  # the last question and answer
-            ranked += [path for path in in_turn if said.get(path) in SPEAKERS.get(field, ())]
+            spoken = [path for path in in_turn if said.get(path) in SPEAKERS.get(field, ())]
+            # the same message of the system in all rows is its instructions
+            ranked += [path for path in spoken if field != "contexts" or _differ(values[path])]
             ranked += [path for path in free if path in chunks]
             ranked += [path for path in unsaid if field in SPEAKERS and _may_be(field, path, values[path])]
         else:
@@ -409,6 +411,8 @@ def _are_passages(values: Sequence[Any]) -> bool:
 
 def _may_be(field: str, path: str, values: Sequence[Any]) -> bool:
     """Whether values look like those of a field, although their name does not say so."""
+    if _says_other(field, path):
+        return False
     if field == "contexts":
         return any(map(_is_several, values)) and _are_passages(values)
     if snake_name(_last(path)).split("_")[-1].removesuffix("s") in ("context", *CHUNK_TEXT):
@@ -420,6 +424,11 @@ def _may_be(field: str, path: str, values: Sequence[Any]) -> bool:
     return 2 * questions <= len(values) and any(is_sentence(text, LEAST_WORDS) for text in texts) and _vary(texts)
 
 
+def _says_other(field: str, path: str) -> bool:
+    """Whether a name in a path says that another field is there: `evidence.quote` is no answer."""
+    return any(field_said_by(name) not in (None, field) for name in path.split("."))
+
+
 def _last(path: str) -> str:
     return path.rpartition(".")[2]
 
@@ -427,6 +436,10 @@ def _last(path: str) -> str:
 def _vary(texts: Sequence[str]) -> bool:
     """Whether texts are more than a few that repeat, such as names of models."""
     return len(texts) < FEW or FEW * len(set(texts)) > len(texts)
+
+
+def _differ(values: Sequence[Any]) -> bool:
+    return len(values) < 2 or len(set(map(str, values))) > 1
 
 
 def _length(values: Sequence[Any]) -> float:

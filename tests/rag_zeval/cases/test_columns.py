@@ -241,7 +241,7 @@ VERDICTS = [{"question": f"q{at}?", "result": said} for at, said in enumerate(("
         ),
         (
             [{**row, "truth": "At nine.", "generated_sql": "SELECT a FROM b"} for row in VERDICTS],
-            "says 'SELECT a FROM b'; column 'result' is not used: it holds verdicts, "
+            "says 'SELECT a FROM b'; column 'result' is not used: it holds verdicts or labels, "
             "such as 'PASS'; to use it all the same, add --map answer=result",
         ),
     ],
@@ -280,6 +280,14 @@ def test_of_numbered_columns_those_with_texts_are_contexts_or_are_told_once() ->
         'to use it all the same, add --map "contexts=chunk_*"',
         "retrieved_cont*": 'if it holds the retrieved contexts, add --map "contexts=retrieved_cont*"',
     }
+
+
+def test_labels_are_no_ground_truth_and_an_empty_column_of_answers_is_told() -> None:
+    row = {**BASE, "expected": "should_refuse"}
+    assert read_cases([row, {**row, "expected": "cited_answer"}]).cases[0].truth is None
+    assert read_cases([row, {**row, "expected": "Refuse it."}]).cases[0].truth == "should_refuse"
+    read = read_cases([{"question": "q?", "contexts": "c", "generated_answer": None, "actual_answer": "a"}])
+    assert read.columns.overlooked == {"generated_answer": "it is empty in every row, so 'actual_answer' is judged"}
 
 
 def test_a_copy_of_a_column_that_is_used_is_not_told() -> None:
@@ -494,6 +502,12 @@ def test_what_is_suggested_is_what_was_meant(row: dict[str, Any], typed: dict[st
         {"question": "q?", "answer": "a", "sources": "Opening hours of it - Page 7; House rules - Page 6"},
         {"question": "q?", "answer": "a", "retrieved_topics": "the opening hours", "retrieved_text_len": "long or so"},
         {"question": "q?", "truth": "t", "comentario": SAID, "is_generated": "TRUE"},
+        {"question": "q?", "truth": "t", "evidence": [{"quote": SAID}]},
+        {
+            "question": "q?",
+            "answer": "a",
+            "log": [{"role": "system", "content": TEXT}, {"role": "tool", "content": ""}],
+        },
     ],
 )
 def test_nothing_is_suggested_that_nobody_meant(row: dict[str, Any]) -> None:
@@ -541,7 +555,10 @@ def test_a_tool_is_not_taken_for_the_speaker_of_the_question() -> None:
 @pytest.mark.parametrize(
     ("row", "typed"),
     [
-        ({"doc": {"question": "q?", "answer": "It is."}, "target": "It is.", "said": 1}, "--map answer=COLUMN"),
+        (
+            {"doc": {"question": "q?", "answer": "It is."}, "target": "It is.", "said": 1},
+            "--map question=doc.question, if",
+        ),
         ({"question": "q?", "truth": "t", "said": {"it": "a"}, "s_1": 0.5, "s_2": 0.4}, "checks the questions\n"),
         ({"question": "q?", "pairs": [{"question": "p?"}], "scores": [0.5], "tags": ["d1"]}, "checks the questions\n"),
         (
