@@ -27,11 +27,10 @@ from rag_zeval.cases.names import (
     SNIPPET,
     TEXT_PARTS,
     TRUTH_TEXT,
-    VERDICTS,
     plain_name,
     snake_name,
 )
-from rag_zeval.cases.texts import LABEL, NUMBER, is_label, is_title
+from rag_zeval.cases.texts import LABEL, NUMBER, is_label, is_title, is_verdict
 from rag_zeval.errors import InputError
 from rag_zeval.files import MOST_DIGITS
 from rag_zeval.text import is_blank, shell_word
@@ -110,7 +109,7 @@ def label_in(values: Iterable[Any]) -> str | None:
 
 
 def _is_no_context(text: str) -> bool:
-    return is_label(text) or text.strip().lower() in (*VERDICTS, "yes", "no", "true", "false")
+    return is_label(text) or is_verdict(text) or text.strip().lower() in ("yes", "no", "true", "false")
 
 
 def prints_object(text: str, or_list: bool) -> bool:

@@ -18,7 +18,6 @@ from rag_zeval.cases.names import (
     LAYOUTS,
     NAMES,
     VAGUE,
-    VERDICTS,
     Layout,
     fields_of,
     plain_name,
@@ -28,13 +27,13 @@ from rag_zeval.cases.nested import REPLY_ROWS, in_messages, in_records, in_repli
 from rag_zeval.cases.paths import ABSENT, at_path, numbered, option, pattern_of, quoted_list, roots_of, stem_of
 from rag_zeval.cases.suggestions import NEEDED, OBJECTS, TEXTS, TOLD, fields_inside, missing_columns, seems
 from rag_zeval.cases.systems import answers_of_systems, several_answers
+from rag_zeval.cases.texts import is_verdict
 from rag_zeval.errors import InputError, nearest
 from rag_zeval.files import Row
 from rag_zeval.judge.schema import LETTERS
 from rag_zeval.text import one_line
 
 LOOKED_AT = 100  # rows whose values are compared with what a column's name says
-LABEL = re.compile(r"[a-z]+(?:_[a-z0-9]+)+")  # such as should_refuse
 OPTIONAL = ("slice_tag", "context_ids", "gold_chunk_ids", "latency_s", "cost_usd")  # fields that most commands ignore
 
 
@@ -368,8 +367,7 @@ def _contradiction(field: str, column: str, sample: Sequence[Row], contexts: str
     with suppress(InputError):
         if field in ("answer", "truth") and values:
             texts = [as_text(value) or "" for value in values]
-            is_label = all(text.lower() in VERDICTS or LABEL.fullmatch(text) for text in texts)
-            return f"verdicts or labels, such as '{texts[0]}'" if is_label else None
+            return f"verdicts or labels, such as '{texts[0]}'" if all(map(is_verdict, texts)) else None
         if field == "context_ids" and contexts and values:
             is_one = all(not isinstance(unfolded(value), list) and len(as_ids(value)) == 1 for value in values)
             passed = [found for row in sample if (found := at_path(row, contexts)) is not ABSENT]

@@ -306,19 +306,18 @@ class _Reader:
         encoded = tuple(name for name in dict.fromkeys([*columns.of.values(), *self.systems]) if name in self.encoded)
         several = 0 if columns.of.keys() & {"system", "answers", "run"} else _several_answers(cases)
         naming = self._naming(columns, "question") if several else ()
-        bad = tuple(self.bad)
         return CaseFile(
             self.name,
             cases,
             columns,
-            self.unnamed,
-            bad,
-            by_name,
-            repeated,
-            encoded,
-            self.several_truths,
-            several,
-            naming,
+            unnamed=self.unnamed,
+            left_out=tuple(self.bad),
+            system=by_name,
+            repeated=repeated,
+            encoded=encoded,
+            several_truths=self.several_truths,
+            several=several,
+            naming=naming,
         )
 
     def placed(self, columns: Columns) -> Iterator[PlacedRow]:

@@ -210,7 +210,7 @@ def _suggested(
             in_turn = paths if field == "contexts" else reversed(paths)  # the last question and answer
             spoken = [path for path in in_turn if said.get(path) in SPEAKERS.get(field, ())]
             # the same message of the system in all rows is its instructions
-            ranked += [path for path in spoken if field != "contexts" or _differ(values[path])]
+            ranked += [path for path in spoken if field != "contexts" or _vary([*map(str, values[path])])]
             ranked += [path for path in free if path in chunks]
             ranked += [path for path in unsaid if field in SPEAKERS and _may_be(field, path, values[path])]
         else:
@@ -436,10 +436,6 @@ def _last(path: str) -> str:
 def _vary(texts: Sequence[str]) -> bool:
     """Whether texts are more than a few that repeat, such as names of models."""
     return len(texts) < FEW or FEW * len(set(texts)) > len(texts)
-
-
-def _differ(values: Sequence[Any]) -> bool:
-    return len(values) < 2 or len(set(map(str, values))) > 1
 
 
 def _length(values: Sequence[Any]) -> float:

@@ -2,12 +2,15 @@
 
 import re
 
+from rag_zeval.cases.names import VERDICTS
+
 # An id, which has no spaces and a character that is rare in words. JSON and rows of a table may be such texts, too.
 # Or the name of a file, or numbers.
 LABEL = re.compile(
     r"(?![!-~]*[\"{}<>=,;])[!-~]*[\d_/#][!-~]*|.+\.(?:csv|docx?|html?|json|md|pdf|pptx?|txt|xlsx?)|[\d\s.,;%-]+",
     re.IGNORECASE,
 )
+TAG = re.compile(r"[a-z]+(?:_[a-z0-9]+)+")  # such as should_refuse
 NUMBER = re.compile(r"[\d\s.,%]+")
 LINK = re.compile(r"\(?\bhttps?://\S+")
 SENTENCE_END = (".", "?", "!", ":", ";")
@@ -24,6 +27,11 @@ def is_label(text: str) -> bool:
     bare = text.strip()
     title = LINK.sub("", bare)
     return bool(LABEL.fullmatch(bare)) or (title != bare and (not re.search(r"\w", title) or is_title(title)))
+
+
+def is_verdict(text: str) -> bool:
+    """Whether a text says how something turned out, or what kind it is of: `PASS`, `should_refuse`."""
+    return text.strip().lower() in VERDICTS or TAG.fullmatch(text.strip()) is not None
 
 
 def is_title(text: str) -> bool:

@@ -62,7 +62,8 @@ def compare(
 
     if len(sides) < 2:
         raise InputError(
-            f"compare needs two or more result files, got one; if it holds several systems, name two: {sides[0]}#SYSTEM"
+            "compare needs two or more result files, got one. To compare two systems of one file, name each as "
+            f"{sides[0]}#SYSTEM"
         )
     if len(sides) > 2:
         check_different("compare", sides)
