@@ -36,7 +36,7 @@ QUESTIONS_ALONE = (
     "the questions"
 )
 GOLD_ANSWERS = (
-    "If 'answer' holds the right answers, and not those of your system, `rag-zeval check-set --map truth=answer` "
+    "If 'answer' holds the right answers, and not those of your system, `rag-zeval check-set FILE --map truth=answer` "
     "checks the questions"
 )
 ANSWERS_ALONE = "If the questions are in another file, add them to this one"
