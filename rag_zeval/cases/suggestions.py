@@ -33,16 +33,16 @@ TEXT_NAMES = {text for _, text in MESSAGES}
 SHOWN = 60  # characters of a value that a message shows
 QUESTIONS_ALONE = (
     "If these are questions without answers, `rag-zeval collect` asks your system, and `rag-zeval check-set` checks "
-    "the questions"
+    "the questions. If the answers are in another file, add --join FILE"
 )
 GOLD_ANSWERS = (
     "If 'answer' holds the right answers, and not those of your system, `rag-zeval check-set FILE --map truth=answer` "
     "checks the questions"
 )
-ANSWERS_ALONE = "If the questions are in another file, add them to this one"
+ANSWERS_ALONE = "If the questions are in another file, add --join FILE"
 NOTHING_TO_CHECK = (
-    "There is nothing to check the answers against: add the retrieved contexts, or the ground truth. "
-    "--criteria relevance needs neither"
+    "There is nothing to check the answers against: add the retrieved contexts, or the ground truth. If they are in "
+    "another file, add --join FILE. --criteria relevance needs neither"
 )
 MOST_WORDS = 6  # in a column's name, or in a title
 LEAST_WORDS = 4  # in a text that seems to be an answer, although its name does not say so
@@ -78,7 +78,7 @@ def seems(
         or (["truth" if is_gold else "answer"] if ends_so else _like(name))
         or [field for field in told if field not in taken and _speaks(field, name, values)]
     )
-    if plain_name(name) == "answer" and "truth" not in taken:
+    if plain_name(_last(name)) == "answer" and "truth" not in taken:
         named = ["truth"]
     field = next((field for field in told if field in named), None)
     if field is None:
@@ -193,6 +193,7 @@ def _suggested(
         ranked = [path for path in free if field in _fields_of_path(path)]
         if field == "truth":
             ranked = [path for path in ranked if not _is_aside(field, path)]
+            ranked += [path for path in free if "answer" in taken and plain_name(_last(path)) == "answer"]
         ranked.sort(key=lambda path: plain_name(_last(path)) == "prompt")
         chunks = {path for path in free if field == "contexts" and all(map(_are_chunks, values[path]))}
         longest_first = sorted(free, key=lambda path: -_length(values[path]))

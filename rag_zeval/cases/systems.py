@@ -45,7 +45,8 @@ def answers_of_systems(columns: Mapping[str, Sequence[Any]], judged: Collection[
     are read as such. Then only columns that resemble one of them are returned, or that are called answers.
     """
     answers = judged or ()  # of the others, one that is called so may hold gold answers
-    free = {name: values for name, values in columns.items() if name in answers or plain_name(name) != "answer"}
+    named = {name: plain_name(name.rpartition(".")[2]) for name in columns}
+    free = {name: values for name, values in columns.items() if name in answers or named[name] != "answer"}
     groups: dict[tuple[str, ...], list[str]] = {}
     for name, values in free.items():
         for group in _groups(name, [value for value in values if not is_nothing(value)]):

@@ -66,6 +66,7 @@ def evaluate(
     model: str | Path | None = None,
     against: str | None = None,
     names: Mapping[str, str | int | Sequence[str | int]] | None = None,
+    join: Any = None,
     out: str | Path | None = None,
     cache: str | Path | None = None,
     limit: int | None = None,
@@ -104,6 +105,8 @@ def evaluate(
             the source has.
         names: For a field of ours, the column that holds it, or a path into objects such as "output.text". For
             "answer" it may be a list, if each system has a column of answers.
+        join: Another file or object, such as that of the questions. Its columns are added to the rows with the same id,
+            or else with the same question.
         out: A JSONL file for the result rows. After an interruption, the same call then resumes.
         cache: An SQLite file for the judge's replies, so that you pay for none twice. Default: a file beside `out` if
             several scorers ask the same; otherwise none.
@@ -149,7 +152,13 @@ def evaluate(
     judges = Judges(judge, asking, trials, embedder, checker, encoder, calls, account, embeddings_key_env)
     check_scorers(chosen, judges)
     read = read_cases(
-        source, names, encoding=encoding, skip_bad_rows=skip_bad_rows, judged=need_texts(chosen), against=against
+        source,
+        names,
+        encoding=encoding,
+        skip_bad_rows=skip_bad_rows,
+        judged=need_texts(chosen),
+        against=against,
+        joined=join,
     )
     run = plan_run([read], chosen, against, judges, limit, sample)
     spending = Spending(prices_of_rows(judge, listed))

@@ -64,6 +64,7 @@ def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
 def folder(tmp_path: Path) -> Path:
     for name, worse in {"answers": False, "old": False, "new": True}.items():
         write_csv(tmp_path / f"{name}.csv", rows(worse))
+    write_csv(tmp_path / "questions.csv", [{"id": row["id"], "source": "a manual"} for row in rows()])
     outputs, docs = [{"text": "Ann has cats."}], [{"body": "Ann has cats."}]
     logged = {"inputs": {"question": "Who?"}, "outputs": outputs, "docs": docs}
     (tmp_path / "log.jsonl").write_text(json.dumps(logged) + "\n")

@@ -440,7 +440,7 @@ def test_no_gold_passages_and_no_other_speaker_are_suggested_as_the_answer() -> 
     human = {"question": "q?", "human_answer": "It is.", "Expert Response": "It is.", "contexts": ["c"]}
     ragas = {"user_input": "q?", "reference_contexts": "['It is a text.']", "reference": "t"}
     for row in (ragas, system, gold, hits, human):
-        with pytest.raises(InputError, match=r"--map answer=COLUMN$|checks the questions$"):
+        with pytest.raises(InputError, match=r"--map answer=COLUMN$|in another file, add --join FILE$"):
             read_cases([row])
     with pytest.raises(InputError, match=r"--map answer=llm_answer, if"):
         read_cases([{**human, "llm_answer": "So it is."}])
@@ -559,8 +559,8 @@ def test_a_tool_is_not_taken_for_the_speaker_of_the_question() -> None:
             {"doc": {"question": "q?", "answer": "It is."}, "target": "It is.", "said": 1},
             "--map question=doc.question, if",
         ),
-        ({"question": "q?", "truth": "t", "said": {"it": "a"}, "s_1": 0.5, "s_2": 0.4}, "checks the questions\n"),
-        ({"question": "q?", "pairs": [{"question": "p?"}], "scores": [0.5], "tags": ["d1"]}, "checks the questions\n"),
+        ({"question": "q?", "truth": "t", "said": {"it": "a"}, "s_1": 0.5, "s_2": 0.4}, "add --join FILE\n"),
+        ({"question": "q?", "pairs": [{"question": "p?"}], "scores": [0.5], "tags": ["d1"]}, "add --join FILE\n"),
         (
             {"messages": [{"role": "user", "content": "q?"}, {"role": "assistant", "content": "a"}]},
             "answer=messages.-1.content, if",
@@ -810,7 +810,7 @@ def test_records_and_replies_of_model_apis_are_read(kind: str) -> None:
         ({"question": "q?", "answer": "a", "metadata": {"context": "c"}}, "Add --map contexts=metadata.context, if"),
         (
             {"question": "q?", "contexts": "c", "message": {"role": "user", "content": "a b"}},
-            r"the answer; .* `rag-zeval check-set` checks the questions$",
+            r"the answer; .* `rag-zeval check-set` checks the questions\. .* --join FILE$",
         ),
         ({"question": "q?", "contexts": "c", "choices": completion() * 2}, "'choices.message.content': must be a text"),
         ({"conversationTurns": [turn("c"), turn("d")]}, "column 'conversationTurns.prompt.content.text': must be a"),

@@ -411,6 +411,17 @@ def test_a_dry_run_needs_no_model_and_shows_what_would_be_judged(run: Run, input
         assert line in done.stdout.splitlines()
 
 
+def test_questions_come_from_another_file(run: Run, tmp_path: Path) -> None:
+    rows = [{"id": at, **row} for at, row in enumerate(ROWS)]
+    questions = [{"id": row["id"], "question": row.pop("question")} for row in rows]
+    questions, answers = write_rows(tmp_path / "q.jsonl", questions), write_rows(tmp_path / "a.jsonl", rows)
+    alone = run("evaluate", answers, "--dry-run")
+    assert alone.returncode == 2 and "If the questions are in another file, add --join FILE" in alone.stderr
+    done = run("evaluate", answers, "--join", questions, "--dry-run")
+    assert done.returncode == 0 and "  question: q1?" in done.stdout.splitlines(), done.stderr
+    assert f"  joined with {questions} by 'id': 3 of its 3 rows used" in done.stderr.splitlines()
+
+
 def test_scores_are_written_in_the_order_of_the_input(run: Run, inputs: Path, tmp_path: Path) -> None:
     done = run("evaluate", inputs, "--scorers", "rouge_l,bleu", "--against", "both", "--csv", "scores.csv")
     assert done.returncode == 0 and f"{inputs}: 3 cases (columns" in done.stderr, done.stderr

@@ -29,6 +29,7 @@ LINES = {  # each command that writes files, with every option that names one
         "evaluate in.jsonl --scorers rouge_l --out in.jsonl",
         "evaluate in.jsonl --scorers rouge_l --prices prices.json --out prices.json",
         f"{EVALUATE} --html x --csv x",
+        f"{EVALUATE} --join a.jsonl --csv a.jsonl",
     ],
     "report": [
         "report a.jsonl --html a.jsonl", "report figures/means.png --figures figures",
@@ -67,7 +68,7 @@ LINES = {  # each command that writes files, with every option that names one
 WRITTEN = {"out", "html", "csv", "cache", "figures", "junit", "summary"}
 READ = {
     "prices", "results", "questions", "sheet", "sheet2", "docs", "gold", "file", "people", "judge", "replies", "served",
-    "labels", "more", "against", "body", "qrels",
+    "labels", "more", "against", "body", "qrels", "join",
 }  # fmt: skip
 
 
