@@ -216,9 +216,11 @@ def evaluate(
         )
         for name, path in sources
     ]
+    print(*files, sep="\n", file=sys.stderr)
     run = plan_run(files, chosen, against, judges, limit, sample)
     thresholds = read_thresholds(threshold, [metric_name(*place) for place in places(chosen, run.sources)])
-    print(*files, *judged_by(run), sep="\n", file=sys.stderr)
+    for line in judged_by(run):
+        print(line, file=sys.stderr)
     if dry_run:
         print_dry_run(run, price)
         return

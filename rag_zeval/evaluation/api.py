@@ -160,9 +160,11 @@ def evaluate(
         against=against,
         joined=join,
     )
+    print(read, file=sys.stderr)
     run = plan_run([read], chosen, against, judges, limit, sample)
     spending = Spending(prices_of_rows(judge, listed))
-    print(read, *judged_by(run), sep="\n", file=sys.stderr)
+    for line in judged_by(run):
+        print(line, file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "results.jsonl" if out is None else Path(out)
         kept = reply_cache(path, chosen) if cache is None else Path(cache)
