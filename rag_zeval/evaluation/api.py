@@ -120,7 +120,7 @@ def evaluate(
         trials: How often each case is judged.
         variant: The prompt of the `rag_zeval` scorer. Default: the one that the model was trained with, or the paper's.
         sampling: Temperature, top-p, the longest reply and the seed.
-        structured: Let the server enforce the JSON format of replies.
+        structured: Force the replies to `rag_zeval` into the JSON format.
         embeddings: The embedding model, for scorers that need one: a folder, or "openai:MODEL@URL".
         embeddings_key_env: The NAME of the environment variable with its key. Default: OPENAI_API_KEY.
         claim_checker: The folder of a model that checks claims, for hhem, checked_sentences and checked_claims.

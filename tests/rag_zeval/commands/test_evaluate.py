@@ -102,7 +102,6 @@ def test_bad_rows_stop_the_run_before_any_call(run: Run, endpoint: Any, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--model", "transformers:folder", "--structured"], "folder cannot be forced into a JSON schema"),
         ([], f"cannot reach {DOWN}: connection refused"),
         (["--variant", "papre"], "unknown prompt variant 'papre'"),
         (["--temperature", "nan"], "temperature is nan, must be 0 or more"),
