@@ -1,18 +1,19 @@
 """Adds the columns of another file to the rows with the same id, such as the questions to a file of answers."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rag_zeval.cases.cells import is_nothing
+from rag_zeval.cases.cells import is_nothing, unfolded
 from rag_zeval.cases.columns import LOOKED_AT
 from rag_zeval.cases.keys import Pair, are_alike, best_match, columns_of, matching, paths_of, shown, way_out
 from rag_zeval.cases.names import FIELDS, fields_of
 from rag_zeval.cases.objects import read_objects
 from rag_zeval.cases.paths import option
 from rag_zeval.cases.row_files import PlacedRow, read_table
+from rag_zeval.cases.suggestions import fields_inside
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, locate
 from rag_zeval.text import counted
@@ -106,25 +107,38 @@ def join(name: str, rows: Rows, other: Any, encoding: str | None, names: Mapping
         for column in others
         if column != best.pair.key and not (column in columns and best.are_same(column))
     }
-    for column in columns:
-        if column in added and names.keys().isdisjoint({"answer", "truth"}) and best.are_texts(column):
-            _check_meant(column, added[column], name, called)
+    if names.keys().isdisjoint({"answer", "truth"}):
+        named = [column for column in columns if {"answer", "truth"} & {*fields_of(column)}]
+        both = [(column, column) for column in named if column in added and best.are_texts(column)]
+        answers = _answer(columns, sample), _answer(others, [*there.values()])
+        if all(answers) and not (answers[0] in columns and answers[1] in others):
+            both.append(answers)
+        for one, path in both:
+            column = path if path in others else path.partition(".")[0]
+            if column in added:
+                _check_meant(name, one, called, f"{added[column]}{path[len(column) :]}")
     keyed = {key: there[place] for key, place in best.places.items()}
     joined = Joined(called, best.pair, keyed, added, questions)
     return joined, lambda: joined.added_to(rows())
 
 
-def _check_meant(own: str, other: str, name: str, called: str) -> None:
-    """Raise InputError if two files have different texts in the same column, and it is open which one is meant."""
-    if "answer" in fields_of(own):
-        raise InputError(
-            f"{name} and {called} differ in column '{own}': if that of {called} holds the {FIELDS['truth']}, add "
-            f"{option('answer', own)} {option('truth', other)}; if that of {name} does, {option('answer', other)} "
-            f"{option('truth', own)}"
-        )
+def _answer(columns: Sequence[str], rows: Sequence[Row]) -> str:
+    """Return the column of the answers, or their path inside of objects; an empty text if there is none."""
+    named = [column for column in columns if "answer" in fields_of(column)]
+    flat = (column for column in named if not any(isinstance(unfolded(row.get(column)), Mapping) for row in rows))
+    return next(flat, "") or fields_inside(columns, rows).get("answer", "")
+
+
+def _check_meant(name: str, own: str, called: str, other: str) -> None:
+    """Raise InputError for two answers or two ground truths, of which only the user knows which is which."""
     if "truth" in fields_of(own):
         ways = f"{option('truth', own)} for that of {name}, or {option('truth', other)} for that of {called}"
         raise InputError(f"{name} and {called} differ in column '{own}': add {ways}")
+    raise InputError(
+        f"{name} and {called} both hold answers: if '{other}' of {called} is the {FIELDS['truth']}, add "
+        f"{option('answer', own)} {option('truth', other)}; if '{own}' of {name} is, {option('answer', other)} "
+        f"{option('truth', own)}"
+    )
 
 
 def _readable(rows: Iterator[PlacedRow]) -> Iterator[tuple[str, Row]]:

@@ -189,8 +189,23 @@ def test_texts_by_their_ids_are_called_as_their_file(tmp_path: Path, name: str, 
         (
             [{"id": row["qid"], "answer": row["response"]} for row in ANSWERS],
             GOLD,
-            "differ in column 'answer': if that of list holds the ground truth, add --map answer=answer --map "
-            "truth=list.answer; if that of list does, --map answer=list.answer --map truth=answer",
+            "both hold answers: if 'list.answer' of list is the ground truth, add --map answer=answer --map "
+            "truth=list.answer; if 'answer' of list is, --map answer=list.answer --map truth=answer",
+        ),
+        (
+            [{"id": row["qid"], "run": {"answer": "a"}} for row in ANSWERS],
+            GOLD,
+            "--map answer=run.answer --map truth=answer;",
+        ),
+        (
+            [{"id": row["qid"], "answer": "a"} for row in ANSWERS],
+            [{"id": row["id"], "question": "q?", "nq": [{"replies": ["a"]}]} for row in GOLD],
+            "--map answer=answer --map truth=nq.replies.0;",
+        ),
+        (
+            [{"id": row["qid"], "run": {"answer": "a"}} for row in ANSWERS],
+            [{"id": row["id"], "question": "q?", "run": {"answer": "t"}} for row in GOLD],
+            "--map answer=run.answer --map truth=list.run.answer;",
         ),
         (
             [{"id": row["qid"], "answer": "a", "truth": "another one"} for row in ANSWERS],
@@ -200,7 +215,7 @@ def test_texts_by_their_ids_are_called_as_their_file(tmp_path: Path, name: str, 
         (
             [{"id": row["qid"], "answer": "a", "gold": 7} for row in ANSWERS],
             [{**row, "expected_answer": "t"} for row in GOLD],
-            "differ in column 'answer'",
+            "both hold answers",
         ),
         (
             [{"id": row["qid"], "response": "a", "gold": 7} for row in ANSWERS],
