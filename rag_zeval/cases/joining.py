@@ -6,10 +6,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rag_zeval.cases.cells import is_nothing, unfolded
+from rag_zeval.cases.cells import is_nothing, is_object
 from rag_zeval.cases.columns import LOOKED_AT
 from rag_zeval.cases.keys import Pair, are_alike, best_match, columns_of, matching, paths_of, shown, way_out
-from rag_zeval.cases.names import FIELDS, fields_of
+from rag_zeval.cases.names import FIELDS, fields_of, plain_name
 from rag_zeval.cases.objects import read_objects
 from rag_zeval.cases.paths import option
 from rag_zeval.cases.row_files import PlacedRow, read_table
@@ -110,13 +110,14 @@ def join(name: str, rows: Rows, other: Any, encoding: str | None, names: Mapping
     if names.keys().isdisjoint({"answer", "truth"}):
         named = [column for column in columns if {"answer", "truth"} & {*fields_of(column)}]
         both = [(column, column) for column in named if column in added and best.are_texts(column)]
-        answers = _answer(columns, sample), _answer(others, [*there.values()])
-        if all(answers) and not (answers[0] in columns and answers[1] in others):
-            both.append(answers)
+        one, path = _answer(columns, sample), _answer(others, [*there.values()])
+        is_inside = one not in columns or path not in others
+        both += [(one, path)] if one and path and (is_inside or plain_name(one) == plain_name(path)) else []
         for one, path in both:
             column = path if path in others else path.partition(".")[0]
-            if column in added:
-                _check_meant(name, one, called, f"{added[column]}{path[len(column) :]}")
+            called_now = f"{added.get(column)}{path[len(column) :]}"
+            if column in added and {one, called_now}.isdisjoint(names.values()):
+                _check_meant(name, one, called, called_now)
     keyed = {key: there[place] for key, place in best.places.items()}
     joined = Joined(called, best.pair, keyed, added, questions)
     return joined, lambda: joined.added_to(rows())
@@ -125,7 +126,7 @@ def join(name: str, rows: Rows, other: Any, encoding: str | None, names: Mapping
 def _answer(columns: Sequence[str], rows: Sequence[Row]) -> str:
     """Return the column of the answers, or their path inside of objects; an empty text if there is none."""
     named = [column for column in columns if "answer" in fields_of(column)]
-    flat = (column for column in named if not any(isinstance(unfolded(row.get(column)), Mapping) for row in rows))
+    flat = (column for column in named if not any(is_object(row.get(column)) for row in rows))
     return next(flat, "") or fields_inside(columns, rows).get("answer", "")
 
 

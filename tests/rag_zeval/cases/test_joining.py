@@ -193,9 +193,19 @@ def test_texts_by_their_ids_are_called_as_their_file(tmp_path: Path, name: str, 
             "truth=list.answer; if 'answer' of list is, --map answer=list.answer --map truth=answer",
         ),
         (
+            [{"id": row["qid"], "output": [{"answer": "a"}]} for row in ANSWERS],
+            [{"id": row["id"], "input": "q?", "output": [{"answer": "t"}]} for row in GOLD],
+            "--map answer=output.answer --map truth=list.output.answer;",
+        ),
+        (
             [{"id": row["qid"], "run": {"answer": "a"}} for row in ANSWERS],
             GOLD,
             "--map answer=run.answer --map truth=answer;",
+        ),
+        (
+            [{"id": row["qid"], "answer": "a"} for row in ANSWERS],
+            [{"id": row["id"], "Question": "q?", "Answer": "t"} for row in GOLD],
+            "if 'Answer' of list is the ground truth, add --map answer=answer --map truth=Answer; if",
         ),
         (
             [{"id": row["qid"], "answer": "a"} for row in ANSWERS],
@@ -237,6 +247,9 @@ def test_a_user_is_asked_what_two_files_mean(rows: Any, others: Any, told: str) 
 
 def test_what_the_user_says_of_two_columns_is_heeded() -> None:
     rows = [{"id": row["qid"], "answer": row["response"]} for row in ANSWERS]
+    passages = [{"id": row["qid"], "answer": row["contexts"][0], "question": "q?"} for row in ANSWERS]
+    read = read_cases(rows, {"contexts": "list.answer"}, joined=[passages])
+    assert [case.contexts for case in read.cases] == [("We open at nine.",), ("A ticket is twelve euros.",)]
     for names, of in (
         ({"answer": "answer", "truth": "list.answer"}, (rows, GOLD)),
         ({"answer": "list.answer", "truth": "answer"}, (GOLD, rows)),
