@@ -158,7 +158,10 @@ def _has_one(value: Any, ids: Iterable[str]) -> bool:
 
 def columns_of(rows: Iterable[Row]) -> list[str]:
     """Return the columns in which a row has a value."""
-    return list(dict.fromkeys(column for row in rows for column, value in row.items() if not is_nothing(value)))
+    found: dict[str, None] = {}
+    for row in rows:  # which may be many
+        found |= {column: None for column, value in row.items() if column not in found and not is_nothing(value)}
+    return [*found]
 
 
 def paths_of(rows: Iterable[Row]) -> list[str]:
