@@ -62,7 +62,7 @@ class CaseFile:
     several: number of questions that one system seems to answer in several ways.
     naming: the unused columns that then may name the system of each row.
     encoding: the encoding that the file seems to have instead of the one that was given.
-    joined: the other file whose columns were added to the rows.
+    joined: the other files whose columns were added to the rows.
     """
 
     name: str
@@ -77,14 +77,14 @@ class CaseFile:
     several: int = 0
     naming: tuple[str, ...] = ()
     encoding: str | None = None
-    joined: Joined | None = None
+    joined: tuple[Joined, ...] = ()
 
     def lines(self) -> Iterator[str]:
         """Yield the report on the file: which column holds each field, in how many cases, and what is not used."""
         count = len(self.cases)
         yield f"{self.name}: {count} {'case' if count == 1 else 'cases'} ({self.columns.layout})"
-        if self.joined:
-            yield f"  {self.joined}"
+        for joined in self.joined:
+            yield f"  {joined}"
         yield from self.columns.lines(self._count, count)
         if self.unnamed:
             yield f"  id: missing in {self.unnamed} of {count}, which are paired with other files by their question"
@@ -189,7 +189,7 @@ def read_cases(
     system: str | None = None,
     judged: bool = True,
     against: str | None = None,
-    joined: Any = None,
+    joined: Sequence[Any] = (),
 ) -> CaseFile:
     """Read the cases of a file, a frame, a data set, a table, or a list of dicts or objects, in their order.
 
@@ -210,7 +210,7 @@ def read_cases(
             Python object.
         judged: Whether the source must have a reference, retrieved contexts or ground truth.
         against: As in `evaluate`. The source must then have these texts.
-        joined: Another file or object, such as that of the questions. Its columns are added to the rows with the same
+        joined: Other files or objects, such as that of the questions. Their columns are added to the rows with the same
             id, or else with the same question.
 
     Raises:
@@ -226,14 +226,15 @@ def read_cases(
         name, default = type(source).__name__, "answer"
         with locate(name):
             rows = list(read_objects(source, places)).__iter__
-    other = None
-    if joined is not None:
-        other, rows = join(name, rows, joined, encoding, places.get("id"))
+    others = []
+    for other in joined:
+        added, rows = join(name, rows, other, encoding, places)
+        others.append(added)
     needs = {field: NEEDED[field] for field in NEEDED if field != "contexts" or (judged and against is None)}
     needs |= {source: {source, "passage"} if source == CONTEXTS else {source} for source in named_sources(against)}
     found = _Reader(name, rows, places, systems, system or default, needs, FIELDS).read(skip_bad_rows)
     doubted = doubted_encoding(Path(source), encoding) if encoding and isinstance(source, (str, Path)) else None
-    return replace(found, encoding=doubted, joined=other)
+    return replace(found, encoding=doubted, joined=tuple(others))
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, Row]]:

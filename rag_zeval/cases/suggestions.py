@@ -116,7 +116,7 @@ def missing_columns(
 
     others: fields that are also suggested if they were not required, but only by their names.
     """
-    if not taken and (text := next(filter(_is_text, there), None)):
+    if not taken and (text := next(filter(is_text, there), None)):
         return f"the first line must name the columns, such as question,answer,contexts; '{text}' is no name"
     paths = {path: values for path, values in _paths(sample).items() if path not in taken.values()}
     systems = answers_of_systems(_unexpected(paths)) if "answer" in lacking else []
@@ -128,6 +128,7 @@ def missing_columns(
     unknown = [field for field in lacking if not NEEDED.get(field, {field}) & known]
     rest = {path: values for path, values in paths.items() if path not in found.values()}
     possible = [field for field in unknown if field not in TEXTS or _is_possible(field, rest)]
+    possible += ["truth"] if "contexts" in possible and "truth" in others else []
     if "answer" in unknown and "question" in known:
         said.append(QUESTIONS_ALONE)
     if unknown == ["contexts"] and not possible:
@@ -194,6 +195,8 @@ def _suggested(
         if field == "truth":
             ranked = [path for path in ranked if not _is_aside(field, path)]
             ranked += [path for path in free if "answer" in taken and plain_name(_last(path)) == "answer"]
+            ranked = [path for path in ranked if not _are_ids(values[path])]
+            ranked.sort(key=lambda path: any(map(_is_list, values[path])))
         ranked.sort(key=lambda path: plain_name(_last(path)) == "prompt")
         chunks = {path for path in free if field == "contexts" and all(map(_are_chunks, values[path]))}
         longest_first = sorted(free, key=lambda path: -_length(values[path]))
@@ -292,9 +295,14 @@ def fields_inside(there: Collection[str], sample: Sequence[Row]) -> dict[str, st
     return inside
 
 
-def _is_text(name: str) -> bool:
+def is_text(name: str) -> bool:
     """Whether a column's name looks like a value, or like a line of a file that is no table."""
-    return len(name.split()) > MOST_WORDS or name.endswith((".", "?")) or name.startswith(("-", "# ")) or ": " in name
+    return (
+        len(name.split()) > MOST_WORDS
+        or name.endswith((".", "。", *QUESTION_MARKS))
+        or name.startswith(("-", "# "))
+        or ": " in name
+    )
 
 
 def _with_siblings(path: str, paths: Collection[str]) -> str:
@@ -393,6 +401,11 @@ def _speaks(field: str, path: str, values: Sequence[Any]) -> bool:
 def _is_aside(field: str, path: str) -> bool:
     """Whether a name says that what it holds belongs to something else, or was expected instead of given."""
     return is_aside(_last(path)) or (field != "truth" and is_about_truth(_last(path)))
+
+
+def _are_ids(values: Sequence[Any]) -> bool:
+    texts = [*map(str, values)]
+    return all(LETTER.search(text) and is_label(text) for text in texts)
 
 
 def _can_say(field: str, values: Sequence[Any]) -> bool:

@@ -105,8 +105,8 @@ def evaluate(
             the source has.
         names: For a field of ours, the column that holds it, or a path into objects such as "output.text". For
             "answer" it may be a list, if each system has a column of answers.
-        join: Another file or object, such as that of the questions. Its columns are added to the rows with the same id,
-            or else with the same question.
+        join: Another file or object, such as that of the questions, or a tuple of several. Its columns are added to the
+            rows with the same id, or else with the same question.
         out: A JSONL file for the result rows. After an interruption, the same call then resumes.
         cache: An SQLite file for the judge's replies, so that you pay for none twice. Default: a file beside `out` if
             several scorers ask the same; otherwise none.
@@ -158,7 +158,7 @@ def evaluate(
         skip_bad_rows=skip_bad_rows,
         judged=need_texts(chosen),
         against=against,
-        joined=join,
+        joined=join if isinstance(join, tuple) else () if join is None else (join,),
     )
     print(read, file=sys.stderr)
     run = plan_run([read], chosen, against, judges, limit, sample)
