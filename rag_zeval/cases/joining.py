@@ -1,6 +1,6 @@
 """Adds the columns of another file to the rows with the same id, such as the questions to a file of answers."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -8,7 +8,7 @@ from typing import Any
 
 from rag_zeval.cases.cells import is_nothing, is_object
 from rag_zeval.cases.columns import LOOKED_AT
-from rag_zeval.cases.keys import Pair, are_alike, best_match, columns_of, matching, paths_of, shown, way_out
+from rag_zeval.cases.keys import Match, Pair, are_alike, best_match, columns_of, matching, paths_of, shown, way_out
 from rag_zeval.cases.names import FIELDS, fields_of, plain_name
 from rag_zeval.cases.objects import read_objects
 from rag_zeval.cases.paths import option
@@ -80,18 +80,32 @@ def join(name: str, rows: Rows, other: Any, encoding: str | None, names: Mapping
         InputError: If the two share no id and no question, if it is open by which columns they are joined or which of
             two columns is meant, if several rows of the other file have the same key, or if one of them cannot be read.
     """
-    if isinstance(other, (str, Path)):
-        called = str(other)
-        there = dict(_readable(read_table(Path(other), encoding)))
-    else:
-        called = type(other).__name__
-        with locate(called):
-            there = dict(_readable(read_objects(other)))
+    called, there = _read(other, encoding)
     sample = [row for _, row in islice(rows(), LOOKED_AT) if not isinstance(row, InputError)]
+    best, questions = _match(name, sample, called, there, names.get("id"))
+    added = _added(columns_of(sample), columns_of(there.values()), called, best)
+    if names.keys().isdisjoint({"answer", "truth"}):
+        _check_meant(name, sample, called, [*there.values()], added, best, names.values())
+    joined = Joined(called, best.pair, {key: there[place] for key, place in best.places.items()}, added, questions)
+    return joined, lambda: joined.added_to(rows())
+
+
+def _read(other: Any, encoding: str | None) -> tuple[str, dict[str, Row]]:
+    """Return the name of the other file, and its rows by their places."""
+    if isinstance(other, (str, Path)):
+        return str(other), dict(_readable(read_table(Path(other), encoding)))
+    called = type(other).__name__
+    with locate(called):
+        return called, dict(_readable(read_objects(other)))
+
+
+def _match(
+    name: str, sample: Sequence[Row], called: str, there: Mapping[str, Row], own: str | None
+) -> tuple[Match, Pair | None]:
+    """Return by which columns to join, and the columns of the questions. own: that of the ids, if the user chose it."""
     columns, others = columns_of(sample), columns_of(there.values())
     alike = [Pair(one, column) for one in columns for column in others if are_alike(one, column)]
     questions = next((pair for pair in alike if pair.is_of_questions), None)
-    own = names.get("id")
     pairs = [Pair(own, path) for path in paths_of(there.values())] if own else alike
     matches = matching(pairs, sample, there, questions)
     if not own:  # two columns with the same name may have the same numbers by chance
@@ -99,28 +113,54 @@ def join(name: str, rows: Rows, other: Any, encoding: str | None, names: Mapping
     if not matches:
         todo = way_out(pairs, name, sample, called, there)
         raise InputError(f"{name}: shares no id and no question with {called}; {todo}")
-    best = best_match(matches, name, called)
+    return best_match(matches, name, called), questions
+
+
+def _added(columns: Sequence[str], others: Sequence[str], called: str, best: Match) -> dict[str, str]:
+    """Return the columns of the other file that are added, and how each is called then."""
     held = {field for column in columns for field in fields_of(column)}.difference(ASKED_ABOUT)
     stem = Path(called).name.partition(".")[0]
-    added = {
+    return {
         column: f"{stem}.{column}" if column in columns or not held.isdisjoint(fields_of(column)) else column
         for column in others
         if column != best.pair.key and not (column in columns and best.are_same(column))
     }
-    if names.keys().isdisjoint({"answer", "truth"}):
-        named = [column for column in columns if {"answer", "truth"} & {*fields_of(column)}]
-        both = [(column, column) for column in named if column in added and best.are_texts(column)]
-        one, path = _answer(columns, sample), _answer(others, [*there.values()])
-        is_inside = one not in columns or path not in others
-        both += [(one, path)] if one and path and (is_inside or plain_name(one) == plain_name(path)) else []
-        for one, path in both:
-            column = path if path in others else path.partition(".")[0]
-            called_now = f"{added.get(column)}{path[len(column) :]}"
-            if column in added and {one, called_now}.isdisjoint(names.values()):
-                _check_meant(name, one, called, called_now)
-    keyed = {key: there[place] for key, place in best.places.items()}
-    joined = Joined(called, best.pair, keyed, added, questions)
-    return joined, lambda: joined.added_to(rows())
+
+
+def _check_meant(
+    name: str,
+    sample: Sequence[Row],
+    called: str,
+    there: Sequence[Row],
+    added: Mapping[str, str],
+    best: Match,
+    chosen: Collection[str],
+) -> None:
+    """Raise InputError for two answers or two ground truths, of which only the user knows which is which."""
+    columns, others = columns_of(sample), columns_of(there)
+    same = [(one, one) for one in columns if {"answer", "truth"} & {*fields_of(one)} and best.are_texts(one)]
+    for own, path in [*same, *_two_answers(columns, sample, others, there)]:
+        column = path if path in others else path.partition(".")[0]
+        other = f"{added.get(column)}{path[len(column) :]}"
+        if column not in added or not {own, other}.isdisjoint(chosen):
+            continue
+        if "truth" in fields_of(own):
+            ways = f"{option('truth', own)} for that of {name}, or {option('truth', other)} for that of {called}"
+            raise InputError(f"{name} and {called} differ in column '{own}': add {ways}")
+        raise InputError(
+            f"{name} and {called} both hold answers: if '{other}' of {called} is the {FIELDS['truth']}, add "
+            f"{option('answer', own)} {option('truth', other)}; if '{own}' of {name} is, {option('answer', other)} "
+            f"{option('truth', own)}"
+        )
+
+
+def _two_answers(
+    columns: Sequence[str], rows: Sequence[Row], others: Sequence[str], other_rows: Sequence[Row]
+) -> list[tuple[str, str]]:
+    """Return the places of the answers in the two files, if one is in an object or both have the same name."""
+    one, path = _answer(columns, rows), _answer(others, other_rows)
+    is_inside = one not in columns or path not in others
+    return [(one, path)] if one and path and (is_inside or plain_name(one) == plain_name(path)) else []
 
 
 def _answer(columns: Sequence[str], rows: Sequence[Row]) -> str:
@@ -128,18 +168,6 @@ def _answer(columns: Sequence[str], rows: Sequence[Row]) -> str:
     named = [column for column in columns if "answer" in fields_of(column)]
     flat = (column for column in named if not any(is_object(row.get(column)) for row in rows))
     return next(flat, "") or fields_inside(columns, rows).get("answer", "")
-
-
-def _check_meant(name: str, own: str, called: str, other: str) -> None:
-    """Raise InputError for two answers or two ground truths, of which only the user knows which is which."""
-    if "truth" in fields_of(own):
-        ways = f"{option('truth', own)} for that of {name}, or {option('truth', other)} for that of {called}"
-        raise InputError(f"{name} and {called} differ in column '{own}': add {ways}")
-    raise InputError(
-        f"{name} and {called} both hold answers: if '{other}' of {called} is the {FIELDS['truth']}, add "
-        f"{option('answer', own)} {option('truth', other)}; if '{own}' of {name} is, {option('answer', other)} "
-        f"{option('truth', own)}"
-    )
 
 
 def _readable(rows: Iterator[PlacedRow]) -> Iterator[tuple[str, Row]]:
