@@ -150,7 +150,7 @@ def _check_meant(
         raise InputError(
             f"{name} and {called} both hold answers: if '{other}' of {called} is the {FIELDS['truth']}, add "
             f"{option('answer', own)} {option('truth', other)}; if '{own}' of {name} is, {option('answer', other)} "
-            f"{option('truth', own)}"
+            f"{option('truth', own)}; if both are of systems, give both as FILE, without --join"
         )
 
 
