@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rag_zeval.cases.cells import as_chunks, as_ids, as_text, is_nothing, is_numbers, label_in, unfolded
-from rag_zeval.cases.id_columns import all_values, id_columns, is_readable, looks_like
+from rag_zeval.cases.id_columns import all_values, filled, id_columns, is_readable, looks_like
+from rag_zeval.cases.missing import NEEDED, TEXTS, missing_columns
+from rag_zeval.cases.name_words import is_about_truth, misspelt_field
 from rag_zeval.cases.names import (
     FIELDS,
     IDS,
@@ -25,7 +27,7 @@ from rag_zeval.cases.names import (
 )
 from rag_zeval.cases.nested import REPLY_ROWS, in_messages, in_records, in_replies, one_of
 from rag_zeval.cases.paths import ABSENT, at_path, numbered, option, pattern_of, quoted_list, roots_of, stem_of
-from rag_zeval.cases.suggestions import NEEDED, OBJECTS, TEXTS, TOLD, fields_inside, missing_columns, seems
+from rag_zeval.cases.places import Place, fields_inside
 from rag_zeval.cases.systems import answers_of_systems, several_answers
 from rag_zeval.cases.texts import is_verdict
 from rag_zeval.errors import InputError, nearest
@@ -34,6 +36,10 @@ from rag_zeval.judge.schema import LETTERS
 from rag_zeval.text import one_line
 
 LOOKED_AT = 100  # rows whose values are compared with what a column's name says
+UNNAMED_TEXTS = "it holds texts but has no name; columns of contexts are named context_1, context_2, ..."
+UNNAMED = ("(column ", "Unnamed: ")  # how we and pandas call a column without a name
+TOLD = ("question", "answer", "answers", "contexts", "truth", "reference", "id", "system")  # fields to warn about
+OBJECTS = ("contexts", "answers")  # fields whose value may be an object
 OPTIONAL = ("slice_tag", "context_ids", "gold_chunk_ids", "latency_s", "cost_usd")  # fields that most commands ignore
 
 
@@ -292,20 +298,44 @@ class _Choice:
             is_wanted = "gold_chunk_ids" in {*self.fields} - {*self.taken, *self.ambiguous}
             meaning = f"if it holds the {FIELDS['gold_chunk_ids']}, add {option('gold_chunk_ids', name)}"
             return {name: meaning} if is_wanted and name not in self.wrappers else {}
-        if name in self.meant_otherwise and "contexts" not in self.fields:  # it may only seem to hold these
+        if name in self.meant_otherwise:  # without a field for contexts, it may only seem to hold these
+            field, told = "", f"it is {self.meant_otherwise[name]}" if "contexts" in self.fields else ""
+        elif name.startswith(UNNAMED):
+            has_texts = Place(name, filled(name, self.sample)).has_sentences
+            field, told = "", UNNAMED_TEXTS if has_texts else ""
+        else:
+            field = self._seeming(name)
+            told = f"if it holds the {FIELDS[field]}, add {option(field, name)}" if field else ""
+        if not told or _is_copy(name, self.taken.values(), self.sample):
             return {}
-        fields = [one for one in TOLD if one in self.wished and (one in OBJECTS or name not in self.wrappers)]
-        seeming = seems(name, self.meant_otherwise, self.taken, fields, self.sample)
-        if seeming is None or _is_copy(name, self.taken.values(), self.sample):
-            return {}
-        if option("contexts", name) not in seeming:
-            return {name: seeming}
+        if field != "contexts":
+            return {name: told}
         if _contradiction("contexts", name, self.sample, None):
             return {}
         group = pattern_of(name)
         if len(numbered(group, unused)) < 2:
-            return {name: seeming}
-        return {group: seeming.replace(option("contexts", name), option("contexts", group))}  # such as context_*
+            return {name: told}
+        return {group: told.replace(option("contexts", name), option("contexts", group))}  # such as context_*
+
+    def _seeming(self, name: str) -> str:
+        """Return which of the fields to warn about a column seems to hold, "" if its name does not say so."""
+        place = Place(name, filled(name, self.sample))
+        plain, snake = plain_name(name), snake_name(name)
+        ends_so = plain.endswith(("_answer", "_response"))  # of a system, such as gpt4_answer
+        begins_so = snake.startswith(("answer_", "response_"))  # such as answer_old, but not answer_relevancy
+        told = [one for one in TOLD if one in self.wished and (one in OBJECTS or name not in self.wrappers)]
+        if plain_name(place.last) == "answer" and "truth" not in self.taken:
+            named = ["truth"]
+        elif known := fields_of(name) or fields_of(stem_of(pattern_of(name))):
+            named = known
+        elif ends_so or (begins_so and not place.is_aside("truth") and place.has_sentences):
+            is_gold = snake.endswith("_answers") or is_about_truth(name)  # such as possible_answers, human_answer
+            named = ["truth" if is_gold else "answer"]
+        elif like := misspelt_field(name):
+            named = [like]
+        else:
+            named = [one for one in told if one not in self.taken and place.says(one)]
+        return next((one for one in told if one in named), "")
 
 
 def _answers_beside(

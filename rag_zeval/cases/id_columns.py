@@ -43,8 +43,13 @@ def looks_like(field: str, name: str, sample: Sequence[Row]) -> bool:
 
 def all_values(test: Callable[[Any], bool], name: str, sample: Sequence[Row]) -> bool:
     """Whether a column has values, and all pass the test."""
-    values = [row[name] for row in sample if not is_nothing(row.get(name))]
+    values = filled(name, sample)
     return bool(values) and all(map(test, values))
+
+
+def filled(name: str, sample: Sequence[Row]) -> list[Any]:
+    """Return the values of a column."""
+    return [row[name] for row in sample if not is_nothing(row.get(name))]
 
 
 def _is_one(value: Any) -> bool:

@@ -27,14 +27,14 @@ from rag_zeval.cases.cells import (
     unfolded,
     unquoted,
 )
-from rag_zeval.cases.columns import LOOKED_AT, Columns, choose, chosen_columns
+from rag_zeval.cases.columns import LOOKED_AT, UNNAMED, Columns, choose, chosen_columns
 from rag_zeval.cases.doubts import SEVERAL_CONTEXTS, doubts, several_truths
 from rag_zeval.cases.joining import Joined, join
+from rag_zeval.cases.missing import NEEDED
 from rag_zeval.cases.names import FIELDS, SPREADSHEET_ERRORS
 from rag_zeval.cases.objects import read_objects
 from rag_zeval.cases.paths import ABSENT, at_path, one_option, option, spelled
 from rag_zeval.cases.row_files import LaterHeader, PlacedRow, doubted_encoding, read_table
-from rag_zeval.cases.suggestions import NEEDED, UNNAMED
 from rag_zeval.cases.systems import naming_systems
 from rag_zeval.cases.texts import is_label
 from rag_zeval.errors import InputError
