@@ -223,6 +223,14 @@ def as_ids(value: Any) -> tuple[str, ...]:
     return tuple(id_ for id_ in ids if id_ is not None)
 
 
+def is_readable(value: Any) -> bool:
+    """Whether a value can be read as ids. `d1, d2` in one text cannot."""
+    with suppress(InputError):
+        as_ids(value)
+        return True
+    return False
+
+
 def look_like_ids(value: Any, or_number: bool = False) -> bool:
     """Whether a value is a text such as `doc_3`, or a list of such texts. or_number: texts of digits count, too."""
     items = unfolded(value)

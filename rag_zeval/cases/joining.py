@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from rag_zeval.cases.cells import as_id, is_nothing
-from rag_zeval.cases.columns import LOOKED_AT
 from rag_zeval.cases.names import fields_of, same_name
 from rag_zeval.cases.objects import read_objects
 from rag_zeval.cases.paths import ABSENT, at_path, quoted_list
 from rag_zeval.cases.row_files import PlacedRow, read_table
+from rag_zeval.cases.survey import LOOKED_AT
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, locate
 from rag_zeval.text import counted, one_line

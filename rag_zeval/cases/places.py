@@ -7,15 +7,26 @@ from functools import cached_property
 from statistics import median
 from typing import Any
 
-from rag_zeval.cases.cells import as_chunks, as_text, as_truth, is_nothing, is_numbers, is_object, unfolded
+from rag_zeval.cases.cells import (
+    as_chunks,
+    as_ids,
+    as_text,
+    as_truth,
+    is_nothing,
+    is_numbers,
+    is_object,
+    is_readable,
+    label_in,
+    unfolded,
+)
 from rag_zeval.cases.name_words import field_said_by, is_about_truth, is_aside
 from rag_zeval.cases.names import CHUNK_TEXT, TEXT_PARTS, fields_of, plain_name, snake_name
 from rag_zeval.cases.nested import EXPECTED, SPEAKERS, fields_in_record, role_of, text_name
 from rag_zeval.cases.paths import ABSENT, at_path, is_number, stem_of
-from rag_zeval.cases.texts import LETTER, is_label, is_prose, is_sentence
+from rag_zeval.cases.texts import LETTER, is_label, is_prose, is_sentence, is_verdict
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
-from rag_zeval.text import QUESTION_MARKS
+from rag_zeval.text import QUESTION_MARKS, one_line
 
 FEW = 3  # texts
 MOST_WORDS = 6  # in a title
@@ -110,6 +121,25 @@ class Place:
         texts = [[text for text in _sentences(value) if not text.endswith(QUESTION_MARKS)] for value in self.values]
         long = [any(is_sentence(text, MOST_WORDS) and is_prose(text) for text in some) for some in texts]
         return 2 * sum(long) >= len(self.values)
+
+    def contradiction(self, field: str, contexts: Sequence[Any] = ()) -> str | None:
+        """Return in words what all values are, if the field holds nothing of that kind, or else None.
+
+        contexts: the values of the retrieved contexts, if they are known.
+        """
+        if field == "contexts" and (label := label_in(self.values)):
+            return f"numbers, ids, links or names of files, such as '{one_line(label)}'"
+        if field == "context_ids" != self.path and (joined := [one for one in self.values if not is_readable(one)]):
+            return f"several ids in one text, such as '{one_line(str(joined[0]))}'"
+        with suppress(InputError):
+            if field in ("answer", "truth") and self.values:
+                texts = [as_text(value) or "" for value in self.values]
+                return f"verdicts or labels, such as '{texts[0]}'" if all(map(is_verdict, texts)) else None
+            if field == "context_ids" and self.values:
+                is_one = all(not isinstance(unfolded(one), list) and len(as_ids(one)) == 1 for one in self.values)
+                if is_one and any(len(as_chunks(value)[0]) > 1 for value in contexts):
+                    return f"one id a row, such as '{self.values[0]}', for several contexts"
+        return None
 
     @property
     def has_sentences(self) -> bool:

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rag_zeval.cases.cells import as_truths, is_empty_list, is_nothing
-from rag_zeval.cases.columns import Columns, chosen_columns
+from rag_zeval.cases.columns import Columns
 from rag_zeval.cases.doubts import several_truths
 from rag_zeval.cases.names import FIELDS
 from rag_zeval.cases.paths import ABSENT, at_path
 from rag_zeval.cases.reading import BadRows, read_fields
 from rag_zeval.cases.row_files import PlacedRow, read_table
+from rag_zeval.cases.wanted import Wanted
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, locate
 from rag_zeval.text import one_line
@@ -79,8 +80,8 @@ def read_question_file(
     Raises InputError if the file cannot be read, has no rows or is a result file, if no row is valid, if a field is
     missing, and if two columns could hold it.
     """
-    places, _ = chosen_columns(names or {}, fields)
-    columns, found = read_fields(str(path), partial(_rows, path, places), places, needs, fields)
+    wanted = Wanted.of(names or {}, needs, fields)
+    columns, found = read_fields(str(path), partial(_rows, path, wanted.names), wanted)
     columns = replace(columns, unused=tuple(name for name in columns.unused if name not in kept))
     rows = {place: row if isinstance(row, InputError) else _named(row, columns, kept) for place, row in found}
     bad = [f"{place}: {why}" for place, why in rows.items() if isinstance(why, InputError)]

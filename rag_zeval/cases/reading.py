@@ -1,9 +1,8 @@
 """Reads cases from people's files and Python objects, and reports how each source was read."""
 
 import math
-import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,27 +22,27 @@ from rag_zeval.cases.cells import (
     as_truths,
     is_empty_list,
     is_nothing,
-    is_object,
     unfolded,
     unquoted,
 )
-from rag_zeval.cases.columns import LOOKED_AT, UNNAMED, Columns, choose, chosen_columns
+from rag_zeval.cases.columns import Columns, choose
 from rag_zeval.cases.doubts import SEVERAL_CONTEXTS, doubts, several_truths
 from rag_zeval.cases.joining import Joined, join
 from rag_zeval.cases.missing import NEEDED
 from rag_zeval.cases.names import FIELDS, SPREADSHEET_ERRORS
 from rag_zeval.cases.objects import read_objects
-from rag_zeval.cases.paths import ABSENT, at_path, one_option, option, spelled
-from rag_zeval.cases.row_files import LaterHeader, PlacedRow, doubted_encoding, read_table
+from rag_zeval.cases.paths import ABSENT, at_path, one_option, option
+from rag_zeval.cases.row_files import PlacedRow, doubted_encoding, read_table
+from rag_zeval.cases.survey import UNNAMED, Survey
 from rag_zeval.cases.systems import naming_systems
 from rag_zeval.cases.texts import is_label
+from rag_zeval.cases.wanted import Wanted
 from rag_zeval.errors import InputError
 from rag_zeval.files import MOST, Row, locate
 from rag_zeval.judge.needs import BETWEEN
 from rag_zeval.judge.schema import LETTERS
 from rag_zeval.text import counted, one_line, text_id
 
-DECIMAL_COMMA = re.compile(r"\s*\d+,(?:\d{1,2}|\d{4,})\s*|\s*0,\d+\s*")  # 1,234 may be a thousand
 LONG_CONTEXT = 30  # characters of a context that no question contains by chance
 SHORTEST_ERROR = 10  # characters of an error that no answer contains by chance
 MOST_TOLD = 20  # bad rows of a file that are listed one by one
@@ -217,21 +216,21 @@ def read_cases(
         InputError: If a column is missing or ambiguous, or if rows cannot be read or joined. It names file, line and
             column of the first 20 such rows.
     """
-    places, systems = chosen_columns(names or {})
+    needs = {field: NEEDED[field] for field in NEEDED if field != "contexts" or (judged and against is None)}
+    needs |= {kind: {kind, "passage"} if kind == CONTEXTS else {kind} for kind in named_sources(against)}
+    wanted = Wanted.of(names or {}, needs)
     if isinstance(source, (str, Path)):
         path = Path(source)
         name, default = str(path), path.name.removesuffix(".gz").rpartition(".")[0] or path.name
-        rows: Callable[[], Iterator[PlacedRow]] = partial(read_table, path, encoding, places)
+        rows: Callable[[], Iterator[PlacedRow]] = partial(read_table, path, encoding, wanted.names)
     else:
         name, default = type(source).__name__, "answer"
         with locate(name):
-            rows = list(read_objects(source, places)).__iter__
+            rows = list(read_objects(source, wanted.names)).__iter__
     other = None
     if joined is not None:
-        other, rows = join(name, rows, joined, encoding, places.get("id"))
-    needs = {field: NEEDED[field] for field in NEEDED if field != "contexts" or (judged and against is None)}
-    needs |= {source: {source, "passage"} if source == CONTEXTS else {source} for source in named_sources(against)}
-    found = _Reader(name, rows, places, systems, system or default, needs, FIELDS).read(skip_bad_rows)
+        other, rows = join(name, rows, joined, encoding, wanted.names.get("id"))
+    found = _Reader(name, rows, wanted, system or default).read(skip_bad_rows)
     doubted = doubted_encoding(Path(source), encoding) if encoding and isinstance(source, (str, Path)) else None
     return replace(found, encoding=doubted, joined=other)
 
@@ -245,18 +244,13 @@ def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
 
 
 def read_fields(
-    name: str,
-    rows: Callable[[], Iterator[PlacedRow]],
-    names: Mapping[str, str],
-    needs: Mapping[str, Collection[str]],
-    fields: Collection[str],
+    name: str, rows: Callable[[], Iterator[PlacedRow]], wanted: Wanted
 ) -> tuple[Columns, Iterator[PlacedRow]]:
-    """Return which columns of a file hold these fields, and its rows, each with its place or why it cannot be read.
+    """Return which columns of a file hold the wanted fields, and its rows, each with its place.
 
-    rows: returns the rows of the file anew. names, needs: as in `choose`. Raises InputError as both
-    do.
+    rows: returns the rows of the file anew. Raises InputError as both do.
     """
-    reader = _Reader(name, rows, names, (), "", needs, fields)
+    reader = _Reader(name, rows, wanted, "")
     columns, _ = reader.columns()
     return columns, reader.placed(columns)
 
@@ -278,11 +272,8 @@ class _Reader:
 
     name: str
     rows: Callable[[], Iterator[PlacedRow]]
-    names: Mapping[str, str]
-    systems: tuple[str, ...]  # columns of answers that the user chose
+    wanted: Wanted
     system: str
-    needs: Mapping[str, Collection[str]]
-    fields: Collection[str]
     bad: list[str] = field(default_factory=list)
     unnamed: int = 0
     first: dict[tuple[str, ...], tuple[str, Case]] = field(default_factory=dict)  # by id and systems
@@ -294,7 +285,7 @@ class _Reader:
     commas: set[str] = field(default_factory=set)  # columns with a number that has a decimal comma
 
     def read(self, skip_bad_rows: bool) -> CaseFile:
-        columns, number = self.columns()
+        columns, survey = self.columns()
         cases = []
         for place, row in self.placed(columns):
             try:
@@ -309,11 +300,13 @@ class _Reader:
                 is_one = f"'{naming[0]}'" if len(naming) == 1 else "one of the columns"
                 told = f"if {is_one} names the system of each row, add {one_option('system', naming)}"
                 raise InputError(f"{self.duplicate}: {told}")
-            raise BadRows(self.bad, len(self.bad), number, others=bool(cases) and self.duplicate is None)
+            raise BadRows(self.bad, len(self.bad), survey.rows, others=bool(cases) and self.duplicate is None)
         by_name = self.system if any(self.system in case.answers for case in cases) else None
         texts = {(case.question, *case.answers.items(), case.contexts) for case in cases}
         repeated = len(cases) - len(texts)
-        encoded = tuple(name for name in dict.fromkeys([*columns.of.values(), *self.systems]) if name in self.encoded)
+        encoded = tuple(
+            name for name in dict.fromkeys([*columns.of.values(), *columns.systems]) if name in self.encoded
+        )
         several = 0 if columns.of.keys() & {"system", "answers", "run"} else _several_answers(cases)
         naming = self._naming(columns, "question") if several else ()
         return CaseFile(
@@ -340,66 +333,25 @@ class _Reader:
         keyed = ((" ".join(str(columns.value(row, field)).split()), row) for row in rows)
         return () if "system" in columns.of else tuple(naming_systems(keyed, columns.unused))
 
-    def columns(self) -> tuple[Columns, int]:
-        """Return the chosen columns and the number of rows. Columns that are null in every row count, too."""
-        there: Counter[str] = Counter()
-        texts: Counter[str] = Counter()
-        objects: Counter[str] = Counter()
-        quoted: Counter[str] = Counter()
-        found: Counter[tuple[str, str]] = Counter()
-        given = dict.fromkeys([*self.names.items(), *(("answer", path) for path in self.systems)])
-        sample: list[Row] = []
-        number = 0
-        header: str | None = None  # the place of a row that seems to be the header
-        for place, row in self.rows():
-            number += 1
-            if isinstance(row, InputError):
-                header = header or (f"{place}: {row}" if isinstance(row, LaterHeader) else None)
-                continue
-            for name, value in row.items():
-                if is_nothing(value):
-                    there[name] += 0
-                    continue
-                is_inside = is_object(value)
-                there[name] += 1
-                objects[name] += is_inside
-                texts[name] += not (is_inside or isinstance(value, Mapping))  # an error is neither
-                quoted[name] += unquoted(value) is not value
-                if isinstance(value, str) and DECIMAL_COMMA.fullmatch(value):
-                    self.commas.add(name)
-            for ours, path in given:
-                found[ours, path] += at_path(row, path) is not ABSENT
-            if len(sample) < LOOKED_AT:
-                sample.append(row)
-        self.encoded = {name for name, count in quoted.items() if count and count == texts[name]}
-        if not number:
+    def columns(self) -> tuple[Columns, Survey]:
+        """Return the chosen columns, and what the columns of the file hold."""
+        survey = Survey.of(self.rows(), {path for _, path in self.wanted.paths})
+        self.encoded, self.commas = survey.encoded, survey.commas
+        if not survey.rows:
             raise InputError(f"{self.name}: no rows")
-        if header is not None and not sample:
-            raise InputError(header)
-        if not sample:
+        if not survey.sample:
             reasons = [f"{place}: {row}" for place, row in islice(self.rows(), MOST_TOLD)]
-            raise BadRows(reasons, number, number, others=False)
+            raise InputError(survey.header) if survey.header else BadRows(reasons, survey.rows, survey.rows, False)
         try:
             with locate(self.name):
-                for ours, path in given:
-                    if found[ours, path]:
-                        continue
-                    written = spelled(path, there)
-                    if all(at_path(row, written) is ABSENT for row in sample):
-                        raise InputError(
-                            f"--map {ours}={path}: no row has '{path}'; columns: {', '.join(map(repr, there))}"
-                        )
-                    self.names = {**self.names, ours: written if self.names[ours] == path else self.names[ours]}
-                    if ours == "answer":
-                        self.systems = tuple(written if one == path else one for one in self.systems)
-                if not any(count for name, count in there.items() if not name.startswith(UNNAMED)):
+                self.wanted = self.wanted.as_written(survey)
+                if not any(count for name, count in survey.there.items() if not name.startswith(UNNAMED)):
                     raise InputError("all cells of the columns with a name are blank")
-                wrappers = {name for name in there if objects[name] and not texts[name]}
-                return choose(there, wrappers, self.names, sample, self.needs, self.fields, self.systems), number
+                return choose(survey, self.wanted), survey
         except InputError:
-            if header is None:
+            if survey.header is None:
                 raise
-            raise InputError(header) from None
+            raise InputError(survey.header) from None
 
     def _filled(self) -> Iterator[PlacedRow]:
         """Yield all rows except empty ones, which spreadsheets have."""
@@ -513,7 +465,7 @@ class _Reader:
             found = [(name, name, None if value is ABSENT else value) for name, value in there.items()]
         elif "answers" in columns.of:
             name, several = columns.of["answers"], unfolded(columns.value(row, "answers"))
-            if isinstance(several, list) and ("answers" in self.names or "reference" in columns.of):
+            if isinstance(several, list) and ("answers" in self.wanted.names or "reference" in columns.of):
                 several = {LETTERS[at] if at < len(LETTERS) else str(at): answer for at, answer in enumerate(several)}
             if isinstance(several, Mapping) and any(isinstance(one, list) for one in several.values()):
                 raise InputError(
@@ -540,7 +492,7 @@ class _Reader:
         answers, unanswered = {}, {}
         for of, name, value in found:
             with locate(f"column '{name}'"):
-                text, why = _answer(_joined(value, name, row, "answer" in self.names), row)
+                text, why = _answer(_joined(value, name, row, "answer" in self.wanted.names), row)
             called = f"{system}: {of}" if system else of
             answers[called] = text or ""
             if text is None:
