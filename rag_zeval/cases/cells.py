@@ -92,19 +92,15 @@ def is_numbers(value: Any) -> bool:
 
 def are_labels(texts: Sequence[str]) -> bool:
     """Whether contexts are no texts, but labels, verdicts, yes, no and titles. One title alone may be a fact."""
-    others = [text for text in texts if not _is_no_context(text)]
-    return bool(texts) and all(map(is_title, others)) and (not others or len({*texts}) > 1)
+    are_such = bool(texts) and all(_is_no_context(text) or is_title(text) for text in texts)
+    return are_such and (len({*texts}) > 1 or _is_no_context(texts[0]))
 
 
 def label_in(values: Iterable[Any]) -> str | None:
     """Return the first of the chunks in these values if all are labels, verdicts, yes or no. Otherwise return None."""
-    first = None
     with suppress(InputError):
-        for text in (text for value in values for text in as_chunks(value)[0]):
-            if not _is_no_context(text):
-                return None
-            first = text if first is None else first
-        return first
+        texts = [text for value in values for text in as_chunks(value)[0]]
+        return texts[0] if texts and all(map(_is_no_context, texts)) else None
     return None
 
 

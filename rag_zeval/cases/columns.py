@@ -66,6 +66,17 @@ class Columns:
                 told = FIELDS["answers"] if columns else FIELDS[name]
                 yield f"  {told}: {kind} {quoted_list(columns or [of[name]])}, in {count(name)} of {rows}"
 
+    def unread_lines(self) -> Iterator[str]:
+        """Yield a line for each field that is not read because several columns could hold it, and on unused columns."""
+        for name, options in self.ambiguous.items():
+            yield f"  {FIELDS[name]}: not read; {options}"
+        if self.unused:
+            yield f"  not used: {', '.join(map(repr, self.unused))}"
+
+    def warnings(self) -> Iterator[str]:
+        for name, meaning in self.overlooked.items():
+            yield f"column '{name}' is not used; {meaning}"
+
 
 def choose(survey: Survey, wanted: Wanted) -> Columns:
     """Return the columns to read, with the field that each holds.
