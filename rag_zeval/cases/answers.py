@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from rag_zeval.cases.cells import as_text, is_nothing, unfolded
+from rag_zeval.cases.cells import as_text, is_nothing
 from rag_zeval.cases.columns import Columns
 from rag_zeval.cases.names import FIELDS, SPREADSHEET_ERRORS
 from rag_zeval.cases.paths import ABSENT, at_path, option
+from rag_zeval.cases.printed import unfolded
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, locate
 from rag_zeval.judge.schema import LETTERS

@@ -4,8 +4,9 @@ from collections.abc import Collection
 from functools import partial
 from typing import Any
 
-from rag_zeval.cases.cells import is_readable, look_like_ids, unfolded
+from rag_zeval.cases.cells import is_readable, look_like_ids
 from rag_zeval.cases.names import IDS, ONE_ID, fields_of, plain_name
+from rag_zeval.cases.printed import unfolded
 from rag_zeval.cases.survey import Survey
 
 

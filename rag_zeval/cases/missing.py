@@ -5,12 +5,13 @@ from contextlib import suppress
 from itertools import chain
 from typing import Any
 
-from rag_zeval.cases.cells import as_chunks, is_nothing, unfolded
+from rag_zeval.cases.cells import as_chunks, is_nothing
 from rag_zeval.cases.name_words import is_about_truth, misspelt_field
 from rag_zeval.cases.names import FIELDS, NAMES, plain_name, snake_name
 from rag_zeval.cases.nested import MESSAGES, SPEAKERS, role_of, spoken_by
 from rag_zeval.cases.paths import ABSENT, at_path, is_number, numbered, option, pattern_of, quoted_list, stem_of
 from rag_zeval.cases.places import Place, lists_texts, places_in, texts_in, vary
+from rag_zeval.cases.printed import unfolded
 from rag_zeval.cases.systems import answers_of_systems, told_as_answers
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row

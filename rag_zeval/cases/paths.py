@@ -4,8 +4,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from rag_zeval.cases.cells import unfolded
 from rag_zeval.cases.names import CHUNK_TEXT, same_name
+from rag_zeval.cases.printed import unfolded
 from rag_zeval.files import MOST_DIGITS
 from rag_zeval.text import shell_word
 

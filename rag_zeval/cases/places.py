@@ -17,12 +17,12 @@ from rag_zeval.cases.cells import (
     is_object,
     is_readable,
     label_in,
-    unfolded,
 )
 from rag_zeval.cases.name_words import field_said_by, is_about_truth, is_aside
 from rag_zeval.cases.names import CHUNK_TEXT, TEXT_PARTS, fields_of, plain_name, snake_name
 from rag_zeval.cases.nested import EXPECTED, SPEAKERS, fields_in_record, role_of, text_name
 from rag_zeval.cases.paths import ABSENT, at_path, is_number, stem_of
+from rag_zeval.cases.printed import unfolded
 from rag_zeval.cases.texts import LETTER, is_label, is_prose, is_sentence, is_verdict
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row

@@ -153,10 +153,8 @@ class _Reader:
             with locate(f"column '{columns.of[name]}'"):
                 return convert(columns.value(row, name))
 
-        def read_amount(name: str) -> float | None:
-            has_comma = columns.of.get(name) in self.source.survey.commas
-            amount: float | None = read(name, partial(_amount, has_comma=has_comma))
-            return amount
+        def read_amount(name: str) -> Any:
+            return read(name, partial(_amount, has_comma=columns.of.get(name) in self.source.survey.commas))
 
         question = read("question", as_text)
         if question is None:

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from rag_zeval.cases.cells import is_nothing, unquoted
+from rag_zeval.cases.cells import is_nothing
 from rag_zeval.cases.columns import Columns, choose
 from rag_zeval.cases.passages import grouped
+from rag_zeval.cases.printed import unquoted
 from rag_zeval.cases.row_files import PlacedRow
 from rag_zeval.cases.survey import UNNAMED, Survey
 from rag_zeval.cases.systems import naming_systems

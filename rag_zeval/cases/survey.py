@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from rag_zeval.cases.cells import is_nothing, is_object, unquoted
+from rag_zeval.cases.cells import is_nothing, is_object
 from rag_zeval.cases.paths import ABSENT, at_path
+from rag_zeval.cases.printed import unquoted
 from rag_zeval.cases.row_files import LaterHeader, PlacedRow
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row

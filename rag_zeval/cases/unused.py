@@ -4,12 +4,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rag_zeval.cases.cells import is_nothing, is_numbers, unfolded
+from rag_zeval.cases.cells import is_nothing, is_numbers
 from rag_zeval.cases.id_columns import looks_like
 from rag_zeval.cases.name_words import is_about_truth, misspelt_field
 from rag_zeval.cases.names import FIELDS, fields_of, plain_name, snake_name
 from rag_zeval.cases.paths import ABSENT, at_path, numbered, option, pattern_of, stem_of
 from rag_zeval.cases.places import Place
+from rag_zeval.cases.printed import unfolded
 from rag_zeval.cases.survey import UNNAMED, Survey
 from rag_zeval.cases.systems import answers_of_systems, several_answers
 from rag_zeval.cases.wanted import Wanted
