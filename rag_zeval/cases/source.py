@@ -1,4 +1,4 @@
-"""Opens a file or an object: chooses its columns, and gives its rows, each the whole of a question or an answer."""
+"""Chooses the columns of a file or an object, and gives its rows: one for each question or answer."""
 
 from collections.abc import Callable, Iterator
 from itertools import islice
