@@ -10,7 +10,7 @@ from rag_zeval.files import locate, read_card
 from rag_zeval.models.endpoint import KEY_ENV
 from rag_zeval.models.keys import needed_key, read_key
 from rag_zeval.models.nli import wants_code
-from rag_zeval.models.open import can_constrain, check_extra_body, check_spec, folder_of
+from rag_zeval.models.open import check_extra_body, check_spec, check_structured, folder_of
 from rag_zeval.models.precision import split_dtype
 from rag_zeval.scorers.claim_checkers import CheckedClaims
 from rag_zeval.scorers.registry import JUDGE, MEASURES, SCORERS
@@ -79,8 +79,8 @@ def _check_judges(settings: BenchSettings) -> None:
         if times > 1:
             raise InputError(f"models: '{spec}' is listed {times} times")
         check_extra_body(spec, settings.judge.extra_body, "judge.extra_body")
-        if settings.judge.structured and not can_constrain(spec):
-            raise InputError(f"judge.structured: {spec} cannot be forced into a JSON schema; remove it from models")
+        if settings.judge.structured:
+            check_structured(spec)
         folder = folder_of(spec)
         if folder is None:
             read_key(settings.judge.api_key_env or KEY_ENV)

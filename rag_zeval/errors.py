@@ -8,6 +8,7 @@ EXTRAS = {  # optional package -> the extra that installs it: `pip install 'rag-
     "openai": "api",
     "torch": "local",
     "transformers": "local",
+    "llguidance": "local",
     "vllm": "vllm",
     "ir-measures": "scorers",
     "nltk": "scorers",

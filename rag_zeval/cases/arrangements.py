@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from rag_zeval.cases.name_words import field_said_by
 from rag_zeval.cases.names import RECORDS, fields_of, plain_name, unique_names
 from rag_zeval.cases.nested import fields_in_record, role_of
 from rag_zeval.cases.paths import at_path
@@ -33,7 +35,8 @@ def rows_of(content: Any, source: object, chosen: Mapping[str, str] | None = Non
     """Return the rows in a JSON value: a list of objects, or one of the arrangements in which tools write rows.
 
     The arrangements are columns (`{"question": [...]}`); pandas' `columns`, `index`, `split` and `table`; rows by their
-    ids (`{"q1": {...}, "q2": {...}}`); an object that holds rows under any name; and an object that is itself a row.
+    ids (`{"q1": {...}, "q2": {...}}`), or one text of each (`{"q1": "...", "q2": "..."}`), in a column with the name of
+    the file; an object that holds rows under any name; and an object that is itself a row.
     chosen: the columns that the user chose, by field. They tell the rows from other lists as well as known names do.
     Raises InputError naming `source` for rows without column names, if several lists could hold the rows, and if the
     value is neither a list nor an object.
@@ -58,6 +61,11 @@ def rows_of(content: Any, source: object, chosen: Mapping[str, str] | None = Non
     if len(content) > 1 and all(isinstance(value, list) for value in content.values()) and _named(content) >= ASKED:
         told = ", ".join(f"'{name}' has {len(value)}" for name, value in content.items())
         raise InputError(f"{source}: its columns differ in length: {told}; write each row as an object")
+    if len(content) > 1 and all(map(_is_key, content)) and all(map(_is_value, content.values())):
+        key = "question" if any(name.rstrip().endswith(QUESTION_MARKS) for name in content) else "id"
+        stem = Path(str(source)).name.partition(".")[0]
+        is_named = fields_of(stem) == ["answer"] or field_said_by(stem) != "answer"
+        return [{key: name, stem if is_named else "answer": value} for name, value in content.items()]
     return [content]
 
 
@@ -98,7 +106,7 @@ def _arranged(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[st
         if not path and (rows := _of_columns(value)) is not None:
             yield path, rows, COLUMNS
         elif _are_objects([*value.values()]) and any(not _are_objects([*row.values()]) for row in value.values()):
-            yield path, [row if "id" in _named(row) else {"id": key, **row} for key, row in value.items()], BY_ID
+            yield path, _with_ids(value), BY_ID
         for name, inner in value.items() if len(path) < DEEPEST else ():
             yield from _arranged(inner, (*path, name))
 
@@ -112,9 +120,30 @@ def _of_columns(content: Mapping[str, Any]) -> Sequence[Row] | None:
     if values and all(isinstance(value, list) for value in values) and not all(map(_are_objects, values)):
         is_even = len({len(value) for value in values}) == 1
         return [dict(zip(content, row, strict=True)) for row in zip(*values, strict=True)] if is_even else None
-    if _are_objects(values) and len({tuple(value) for value in values}) == 1 and all(map(str.isdigit, values[0])):
-        return [{name: column[key] for name, column in content.items()} for key in values[0]]  # columns
-    return values if _are_objects(values) and all(map(str.isdigit, content)) else None  # index
+    is_even = _are_objects(values) and len({tuple(value) for value in values}) == 1
+    if (
+        is_even
+        and all(map(_is_key, values[0]))
+        and (not all(map(_is_key, content)) or all(map(str.isdigit, values[0])))
+    ):
+        return _with_ids({key: {name: column[key] for name, column in content.items()} for key in values[0]})  # columns
+    return _with_ids(content) if _are_objects(values) and all(map(str.isdigit, content)) else None  # index
+
+
+def _with_ids(rows: Mapping[str, Row]) -> list[Row]:
+    """Return rows with their names as ids, unless they have ids of their own, or their names only number them."""
+    if [*rows] == [*map(str, range(len(rows)))]:
+        return [*rows.values()]
+    return [row if "id" in _named(row) else {"id": key, **row} for key, row in rows.items()]
+
+
+def _is_key(name: str) -> bool:
+    """Whether a name looks like an id or a question, and not like that of a column."""
+    return any(map(str.isdigit, name)) or name.rstrip().endswith(QUESTION_MARKS)
+
+
+def _is_value(value: Any) -> bool:
+    return value is None or isinstance(value, (str, int, float))
 
 
 def _may_be_rows(path: tuple[str, ...], rows: Sequence[Row], kind: int) -> bool:

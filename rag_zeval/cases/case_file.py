@@ -24,7 +24,7 @@ class CaseFile:
     several_truths: number of cases with several ground truths in the file, of which the first is used.
     naming: the unused columns that may name the system of each row, if one question has several answers.
     encoding: the encoding that the file seems to have instead of the one that was given.
-    joined: the other file whose columns were added to the rows.
+    joined: the other files whose columns were added to the rows.
     """
 
     name: str
@@ -37,7 +37,7 @@ class CaseFile:
     several_truths: int = 0
     naming: tuple[str, ...] = ()
     encoding: str | None = None
-    joined: Joined | None = None
+    joined: tuple[Joined, ...] = ()
 
     @cached_property
     def several(self) -> int:
@@ -51,8 +51,8 @@ class CaseFile:
         """Yield the report on the file: which column holds each field, in how many cases, and what is not used."""
         count = len(self.cases)
         yield f"{self.name}: {count} {'case' if count == 1 else 'cases'} ({self.columns.layout})"
-        if self.joined:
-            yield f"  {self.joined}"
+        for joined in self.joined:
+            yield f"  {joined}"
         yield from self.columns.lines(self._count, count)
         if self.unnamed:
             yield f"  id: missing in {self.unnamed} of {count}, which are paired with other files by their question"

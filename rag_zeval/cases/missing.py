@@ -15,7 +15,7 @@ from rag_zeval.cases.printed import unfolded
 from rag_zeval.cases.systems import answers_of_systems, told_as_answers
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
-from rag_zeval.text import one_line
+from rag_zeval.text import QUESTION_MARKS, one_line
 
 NEEDED = {  # required: at least one of the fields on the right
     "question": {"question"},
@@ -52,7 +52,7 @@ def missing_columns(
 
     others: fields that are also suggested if they were not required, but only by their names.
     """
-    if not taken and (text := next(filter(_is_text, there), None)):
+    if not taken and (text := next(filter(is_text, there), None)):
         return f"the first line must name the columns, such as question,answer,contexts; '{text}' is no name"
     places = {path: place for path, place in places_in(sample).items() if path not in taken.values()}
     likely = {path: place for path, place in places.items() if not place.is_beside_truth}
@@ -66,6 +66,7 @@ def missing_columns(
     unknown = [field for field in lacking if not NEEDED.get(field, {field}) & known]
     rest = [place for path, place in places.items() if path not in (*systems, *found.values())]
     possible = [field for field in unknown if field not in TEXTS or _is_possible(field, rest)]
+    possible += ["truth"] if "contexts" in possible and "truth" in others else []
     said += _advice(lacking, taken, known, unknown, possible)
     if systems:
         said.append(told_as_answers(systems))
@@ -103,9 +104,14 @@ def _advice(
         yield ANSWERS_ALONE
 
 
-def _is_text(name: str) -> bool:
+def is_text(name: str) -> bool:
     """Whether a column's name looks like a value, or like a line of a file that is no table."""
-    return len(name.split()) > MOST_WORDS or name.endswith((".", "?")) or name.startswith(("-", "# ")) or ": " in name
+    return (
+        len(name.split()) > MOST_WORDS
+        or name.endswith((".", "。", *QUESTION_MARKS))
+        or name.startswith(("-", "# "))
+        or ": " in name
+    )
 
 
 def _is_possible(field: str, places: Iterable[Place]) -> bool:
@@ -165,6 +171,7 @@ class _Search:
         if field == "truth":
             named = [place for place in named if not place.is_aside(field)]
             named += [place for place in free if "answer" in self.taken and plain_name(place.last) == "answer"]
+            named = sorted((place for place in named if not place.are_ids), key=lambda place: place.has_lists)
         yield sorted(named, key=lambda place: plain_name(place.last) == "prompt")
         longest_first = sorted(free, key=lambda place: -place.length)
         if field not in self.lacking:

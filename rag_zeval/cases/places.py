@@ -152,6 +152,15 @@ class Place:
         return len(lists) == len(self.values) and not any(role_of(one) for value in lists for one in unfolded(value))
 
     @property
+    def are_ids(self) -> bool:
+        """Whether all values are ids, links or names of files, and no numbers."""
+        return all(LETTER.search(text) and is_label(text) for text in map(str, self.values))
+
+    @property
+    def has_lists(self) -> bool:
+        return any(isinstance(unfolded(value), list) for value in self.values)
+
+    @property
     def length(self) -> float:
         """The median length of the texts in the values, in characters."""
         return median(sum(map(len, _sentences(value) or texts_in([value]))) for value in self.values)

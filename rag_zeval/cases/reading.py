@@ -46,7 +46,7 @@ def read_cases(
     system: str | None = None,
     judged: bool = True,
     against: str | None = None,
-    joined: Any = None,
+    joined: Sequence[Any] = (),
 ) -> CaseFile:
     """Read the cases of a file, a frame, a data set, a table, or a list of dicts or objects, in their order.
 
@@ -67,7 +67,7 @@ def read_cases(
             Python object.
         judged: Whether the source must have a reference, retrieved contexts or ground truth.
         against: As in `evaluate`. The source must then have these texts.
-        joined: Another file or object, such as that of the questions. Its columns are added to the rows with the same
+        joined: Other files or objects, such as that of the questions. Their columns are added to the rows with the same
             id, or else with the same question.
 
     Raises:
@@ -85,12 +85,13 @@ def read_cases(
         name, default = type(source).__name__, "answer"
         with locate(name):
             rows = list(read_objects(source, wanted.names)).__iter__
-    other = None
-    if joined is not None:
-        other, rows = join(name, rows, joined, encoding, wanted.names.get("id"))
+    others = []
+    for other in joined:
+        added, rows = join(name, rows, other, encoding, wanted.names)
+        others.append(added)
     found = _Reader(Source(name, rows, wanted), system or default).read(skip_bad_rows)
     doubted = doubted_encoding(Path(source), encoding) if encoding and isinstance(source, (str, Path)) else None
-    return replace(found, encoding=doubted, joined=other)
+    return replace(found, encoding=doubted, joined=tuple(others))
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, Row]]:

@@ -54,8 +54,7 @@ Structured = Annotated[
     bool,
     option(
         JUDGE,
-        "Force replies into the JSON format of the judge. Works with endpoints and vLLM. Default: only the prompt asks "
-        "for it.",
+        "Force replies into the JSON format of the judge. Default: only the prompt asks for it.",
         "--structured",
     ),
 ]

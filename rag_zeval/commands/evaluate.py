@@ -68,13 +68,13 @@ def evaluate(
     ] = None,
     map: Map = [],  # noqa: B006 (typer reads it)
     join: Annotated[
-        Path | None,
+        list[Path],
         option(
             WHAT,
             "Another file, such as that of the questions. Its columns are added to the rows with the same id, or else "
-            "with the same question. Default: each FILE has all columns.",
+            "with the same question. Give it once for each such file. Default: each FILE has all columns.",
         ),
-    ] = None,
+    ] = [],  # noqa: B006 (typer reads it)
     encoding: Annotated[
         str | None,
         option(WHAT, "The encoding of text files, such as cp1252. Default: UTF-8, or UTF-16 with a byte order mark."),
@@ -200,7 +200,7 @@ def evaluate(
     sources = [_named(word) for word in inputs]
     out = out or Path(f"{Path(sources[0][1].name.removesuffix('.gz')).stem}.results.jsonl")
     cache = cache or reply_cache(out, chosen)
-    read = [*(path for _, path in sources), join, prices, *(criteria_path(name) for name in criteria)]
+    read = [*(path for _, path in sources), *join, prices, *(criteria_path(name) for name in criteria)]
     check_files(read, ("--out", out), ("--html", html), ("--csv", csv), ("--cache", cache))
     fields, judged = read_names(map), need_texts(chosen)
     files = [
@@ -216,9 +216,11 @@ def evaluate(
         )
         for name, path in sources
     ]
+    print(*files, sep="\n", file=sys.stderr)
     run = plan_run(files, chosen, against, judges, limit, sample)
     thresholds = read_thresholds(threshold, [metric_name(*place) for place in places(chosen, run.sources)])
-    print(*files, *judged_by(run), sep="\n", file=sys.stderr)
+    for line in judged_by(run):
+        print(line, file=sys.stderr)
     if dry_run:
         print_dry_run(run, price)
         return

@@ -88,8 +88,8 @@ def smoke(
     --served: the prompt then follows the model's card. Add --model if it is not on port 8000. The exit status is 1 if
     the judge's reply cannot be read.
     """
-    from rag_zeval.evaluation.metrics import check_structured
     from rag_zeval.judge.smoke import smoke as ask_once
+    from rag_zeval.models.open import check_structured
     from rag_zeval.serve import served_spec
 
     spec = model if served is None else served_spec(served, model)

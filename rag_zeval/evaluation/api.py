@@ -105,8 +105,8 @@ def evaluate(
             the source has.
         names: For a field of ours, the column that holds it, or a path into objects such as "output.text". For
             "answer" it may be a list, if each system has a column of answers.
-        join: Another file or object, such as that of the questions. Its columns are added to the rows with the same id,
-            or else with the same question.
+        join: Another file or object, such as that of the questions, or a tuple of several. Its columns are added to the
+            rows with the same id, or else with the same question.
         out: A JSONL file for the result rows. After an interruption, the same call then resumes.
         cache: An SQLite file for the judge's replies, so that you pay for none twice. Default: a file beside `out` if
             several scorers ask the same; otherwise none.
@@ -120,7 +120,7 @@ def evaluate(
         trials: How often each case is judged.
         variant: The prompt of the `rag_zeval` scorer. Default: the one that the model was trained with, or the paper's.
         sampling: Temperature, top-p, the longest reply and the seed.
-        structured: Let the server enforce the JSON format of replies.
+        structured: Force the replies to `rag_zeval` into the JSON format.
         embeddings: The embedding model, for scorers that need one: a folder, or "openai:MODEL@URL".
         embeddings_key_env: The NAME of the environment variable with its key. Default: OPENAI_API_KEY.
         claim_checker: The folder of a model that checks claims, for hhem, checked_sentences and checked_claims.
@@ -158,11 +158,13 @@ def evaluate(
         skip_bad_rows=skip_bad_rows,
         judged=need_texts(chosen),
         against=against,
-        joined=join,
+        joined=join if isinstance(join, tuple) else () if join is None else (join,),
     )
+    print(read, file=sys.stderr)
     run = plan_run([read], chosen, against, judges, limit, sample)
     spending = Spending(prices_of_rows(judge, listed))
-    print(read, *judged_by(run), sep="\n", file=sys.stderr)
+    for line in judged_by(run):
+        print(line, file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "results.jsonl" if out is None else Path(out)
         kept = reply_cache(path, chosen) if cache is None else Path(cache)

@@ -15,7 +15,7 @@ from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder, Embedder
 from rag_zeval.models.language_model import Backend
 from rag_zeval.models.nli import Checker
-from rag_zeval.models.open import SPECS, can_constrain, check_extra_body, open_backend, open_embedder
+from rag_zeval.models.open import SPECS, check_extra_body, check_structured, open_backend, open_embedder
 from rag_zeval.results import result_row, row_id
 from rag_zeval.scorers.bert_score import BertScore
 from rag_zeval.scorers.claim_checkers import CheckedClaims
@@ -136,12 +136,6 @@ def check_scorers(names: Sequence[Named], judges: Judges, asking: bool = True) -
         check_extra_body(judges.model, judges.calls.get("extra_body"))
         if judges.asking.structured:
             check_structured(judges.model)
-
-
-def check_structured(model: str) -> None:
-    """Raise InputError if the replies of this model cannot be forced to follow a JSON schema."""
-    if not can_constrain(model):
-        raise InputError(f"--structured: {model} cannot be forced into a JSON schema; endpoints and vLLM can")
 
 
 def check_needs(names: Sequence[Named], cases: CaseSet) -> None:

@@ -8,15 +8,18 @@ They are computed from the result rows of each case. You can compare and gate th
 """
 
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from rag_zeval.cases.case import never_match
 from rag_zeval.decisions.amounts import AMOUNTS
 from rag_zeval.decisions.sides import Side
 from rag_zeval.errors import InputError
 from rag_zeval.golden.kinds import FAITHFULNESS, metric_of
 from rag_zeval.golden.retrieval import HIT_RATE, Ranking, values
 from rag_zeval.results import Judged
+from rag_zeval.text import one_line
 
 RETRIEVAL = {
     "hit_rate": HIT_RATE, "recall": "recall", "precision": "precision", "ndcg": "nDCG", "mrr": "MRR", "map": "MAP",
@@ -30,9 +33,14 @@ def with_measures(side: Side, names: Iterable[str]) -> Side:
     """Add to the side those of the named measures that it does not have. Names that are not measures are ignored.
 
     Cases without gold chunks get no retrieval measure. If anything else is missing, the case's score is None; that
-    nothing was retrieved is not missing. Raises InputError if no case has the columns that a measure needs.
+    nothing was retrieved is not missing. A note on stderr says if no gold chunk was ever retrieved, which may mean that
+    the two kinds of ids differ. Raises InputError if no case has the columns that a measure needs.
     """
     asked = [name for name in names if name not in side.judged and (name in AMOUNTS or _RANKED.fullmatch(name))]
+    if not AMOUNTS.keys() >= {*asked}:
+        note = never_match((one.retrieved, one.gold_chunk_ids) for one in side.cases.values() if one.retrieved)
+        if note:
+            print(f"note: {one_line(f'{side.name}: {note}')}", file=sys.stderr)
     return replace(side, judged={**side.judged, **{name: _measured(side, name) for name in asked}})
 
 

@@ -66,7 +66,7 @@ class Evaluator:
         backend: The model, see `open_backend`.
         variant: The prompt, see `judge.prompt`. Default: the one that the checkpoint was trained on, else "paper".
         sampling: Temperature, top-p and the longest reply.
-        structured: Send the JSON schema of the trajectory with each request, so that an endpoint or vLLM enforces it.
+        structured: Send the JSON schema of the trajectory with each request, so that the reply must follow it.
             Other local models ignore it.
 
     Raises:

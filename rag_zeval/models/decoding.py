@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import AttentionInterface
 from transformers.cache_utils import Cache, DynamicLayer
@@ -22,6 +23,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from rag_zeval.errors import InputError
 from rag_zeval.models.drafting import Drafts
+from rag_zeval.models.grammars import Grammar
 
 Generated = list[tuple[list[int], list[float]]]
 
@@ -169,6 +171,7 @@ class _Row:
     number: int
     prompt: tuple[int, ...]
     limit: int
+    grammar: Grammar | None = None
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
 
@@ -178,6 +181,8 @@ class _Row:
         new = new[: next((at for at, token in enumerate(new, 1) if token in stops), None)]
         self.tokens += new
         self.logprobs += logprobs[: len(new)]
+        if self.grammar is not None:
+            self.grammar.extend(new)
         return new
 
     def is_finished(self, stops: Collection[int]) -> bool:
@@ -193,12 +198,13 @@ class _Sampling:
     top_k: int
     uniform: Any
 
-    def choose(self, logits: Any, guesses: Any, row_numbers: Any, steps: Any) -> tuple[Any, Any]:
+    def choose(self, logits: Any, allowed: Any | None, guesses: Any, row_numbers: Any, steps: Any) -> tuple[Any, Any]:
         """Choose tokens from logits [rows, positions, vocabulary]; return them and their log-probabilities.
 
-        Both are [rows, positions]. guesses [rows, positions - 1]: the draft that was fed in. After the first wrong
-        guess of a row, the results mean nothing. row_numbers [rows, 1] and steps [rows, positions] say which new token
-        of which row each position gives.
+        Both are [rows, positions]. allowed: which tokens may be chosen, bool of the shape of the logits; None means
+        all. guesses [rows, positions - 1]: the draft that was fed in. After the first wrong guess of a row, the results
+        mean nothing. row_numbers [rows, 1] and steps [rows, positions] say which new token of which row each position
+        gives.
         """
         rows, positions, vocabulary = logits.shape
         chosen, logprobs = torch.zeros_like(steps), torch.zeros(rows, positions, device=logits.device)
@@ -208,6 +214,8 @@ class _Sampling:
         for start in range(0, positions, at_once):
             part = slice(start, start + at_once)
             some = logits[:, part] if len(live) == rows else logits[live, part]
+            if allowed is not None:
+                some = some.masked_fill(~allowed[live, part], -torch.inf)
             tokens, values = self._choose(some.float(), row_numbers[live], steps[live, part])
             chosen[live, part], logprobs[live, part] = tokens, values
             live = live[(tokens == fed[live, part]).all(1)]
@@ -241,13 +249,14 @@ def generate(
     top_p: float = 1.0,
     top_k: int = -1,
     seeds: Sequence[int] | None = None,
+    grammars: Sequence[Grammar | None] | None = None,
     eos: Collection[int],
     pad: int = 0,
 ) -> Generated:
     """Decode all prompts as one batch.
 
     prompts: token ids, of any lengths. limits: most new tokens, as one number or one per row. temperature: 0 is greedy.
-    eos: the tokens that end a row.
+    grammars: of each row, if it must follow one. eos: the tokens that end a row.
     Returns `(token ids, log-probabilities)` for each row. Its stop token is included, if there is one. The
     log-probabilities are those after the temperature but before top-k and top-p, as verl expects of a rollout.
     Row i draws all its uniform numbers from `seeds[i]` and picks tokens by inverse CDF. So its sample depends on its
@@ -259,7 +268,8 @@ def generate(
     if temperature > 0 and seeds is None:
         raise ValueError("sampling needs one seed per row")
     row_limits = [limits] * len(prompts) if isinstance(limits, int) else list(limits)
-    rows = [_Row(at, tuple(prompt), limit) for at, (prompt, limit) in enumerate(zip(prompts, row_limits, strict=True))]
+    each = zip(prompts, row_limits, grammars or [None] * len(prompts), strict=True)
+    rows = [_Row(at, tuple(prompt), limit, grammar) for at, (prompt, limit, grammar) in enumerate(each)]
     uniform = None
     if temperature > 0 and seeds is not None:
         generators = [torch.Generator().manual_seed(seed) for seed in seeds]
@@ -289,7 +299,10 @@ def _decode(
     while rows:
         longest_rest = max(row.limit - len(row.tokens) for row in rows)
         chunk = min(CHUNK, LOGITS // (len(rows) * vocabulary), longest_rest)
-        guesses = drafts.propose([row.number for row in rows], max(0, chunk - 1))
+        guesses = [
+            guess if row.grammar is None else guess[: row.grammar.fitting(guess)]
+            for row, guess in zip(rows, drafts.propose([row.number for row in rows], max(0, chunk - 1)), strict=True)
+        ]
         width = max(map(len, guesses))
         inputs = [
             [(row.tokens or row.prompt)[-1], *guess, *[pad] * (width - len(guess))]
@@ -302,14 +315,30 @@ def _decode(
         # all tokens beyond a row's limit are written to one column, which no token within the limit sees
         positions = prompt_lengths - 1 + steps.minimum(limits)
         logits = _forward(model, cache, slice(len(rows)), ids, positions)
-        chosen, logprobs = sampling.choose(logits, ids[:, 1:], row_numbers, steps)
+        chosen, logprobs = sampling.choose(logits, _allowed(rows, guesses, logits), ids[:, 1:], row_numbers, steps)
         # guesses count up to the first that differs from the chosen token, and the token chosen there counts as well
         right_guesses = (chosen[:, :-1] == ids[:, 1:]).cumprod(1).sum(1)
-        for row, tokens, values, right in zip(
-            rows, chosen.tolist(), logprobs.tolist(), right_guesses.tolist(), strict=True
+        for row, guess, tokens, values, right in zip(
+            rows, guesses, chosen.tolist(), logprobs.tolist(), right_guesses.tolist(), strict=True
         ):
-            drafts.accept(row.number, row.extend(tokens[: right + 1], values, stops))
+            count = min(right, len(guess)) + 1  # what follows is padding
+            drafts.accept(row.number, row.extend(tokens[:count], values, stops))
         rows = [rows[at] for at in cache.close_gaps([not row.is_finished(stops) for row in rows])]
+
+
+def _allowed(rows: Sequence[_Row], guesses: Sequence[Sequence[int]], logits: Any) -> Any | None:
+    """Return which tokens the rows' grammars allow, bool of the shape of the logits. None if no row has a grammar.
+
+    After a row's guesses all are allowed, because nothing is read there.
+    """
+    if all(row.grammar is None for row in rows):
+        return None
+    allowed = np.ones(logits.shape, dtype=bool)
+    for at, (row, guess) in enumerate(zip(rows, guesses, strict=True)):
+        for position, mask in enumerate(row.grammar.masks(guess) if row.grammar else ()):
+            bits = np.unpackbits(np.frombuffer(mask, dtype=np.uint8), count=logits.shape[-1], bitorder="little")
+            allowed[at, position] = bits
+    return torch.from_numpy(allowed).to(logits.device)
 
 
 def _prefill(model: Any, prompts: Sequence[tuple[int, ...]], pad: int) -> RowCache:

@@ -41,8 +41,7 @@ class Sampling:
 class Request:
     """One question to the model.
 
-    trial: numbers repeated samples of the same question. response_schema: a JSON schema that the reply must follow;
-    endpoints and vLLM enforce it, transformers ignores it (`open.can_constrain`).
+    trial: numbers repeated samples of the same question. response_schema: a JSON schema that the reply must follow.
 
         Request(({"role": "user", "content": "Is it so?"},), Sampling(max_tokens=512))
     """

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rag_zeval.budget import Account
-from rag_zeval.errors import InputError
+from rag_zeval.errors import InputError, needed
 from rag_zeval.models.language_model import Backend
 from rag_zeval.models.precision import split_dtype
 from rag_zeval.secrets import looks_like_keys
@@ -80,9 +80,11 @@ def folder_of(spec: str) -> str | None:
     return split_dtype(spec.removeprefix("transformers:"))[0]
 
 
-def can_constrain(spec: str) -> bool:
-    """Whether the model that a spec names can be made to follow a JSON schema: endpoints and vLLM can."""
-    return check_spec(spec) is not None or spec.startswith("vllm:")
+def check_structured(spec: str) -> None:
+    """Raise InputError if the package is missing that keeps the replies of this model within a JSON schema."""
+    if check_spec(spec) is None and not spec.startswith("vllm:"):
+        with needed("llguidance", f"{spec}: --structured with transformers"):
+            import llguidance  # noqa: F401
 
 
 def check_extra_body(spec: str, extra_body: Mapping[str, Any] | None, key: str = "extra_body") -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, cached_property
 from itertools import groupby
 from threading import Thread
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from rag_zeval.errors import InputError, needed
 from rag_zeval.files import model_config
 from rag_zeval.models.batched import FolderModel, Job
+from rag_zeval.models.grammars import Grammars
 from rag_zeval.models.language_model import Reply, window_of
 from rag_zeval.models.precision import choose_dtype, in_identity
 from rag_zeval.text import one_line
@@ -88,11 +89,22 @@ class TransformersBackend(FolderModel):
         elif failure is not None:
             yield batch[0].index, Reply(None, f"failed: {one_line(failure.splitlines()[0])}", calls=1)
 
+    @cached_property
+    def _eos(self) -> list[int]:
+        from rag_zeval.models.decoding import stop_ids
+
+        return stop_ids(self._model, self.tokenizer)
+
+    @cached_property
+    def _grammars(self) -> Grammars:
+        return Grammars(self.tokenizer, self._model.config.get_text_config().vocab_size, self._eos)
+
     def _generate(self, batch: list[Job]) -> list[tuple[int, Reply]]:
-        from rag_zeval.models.decoding import generate, stop_ids
+        from rag_zeval.models.decoding import generate
 
         started = time.perf_counter()
-        sampling, eos = batch[0].request.sampling, stop_ids(self._model, self.tokenizer)
+        sampling, eos = batch[0].request.sampling, self._eos
+        schemas = [job.request.response_schema for job in batch]
         generated = generate(
             self._model,
             [job.prompt for job in batch],
@@ -100,6 +112,7 @@ class TransformersBackend(FolderModel):
             temperature=sampling.temperature,
             top_p=sampling.top_p,
             seeds=[job.request.seed for job in batch],
+            grammars=[None if schema is None else self._grammars.of(schema) for schema in schemas],
             eos=eos,
             pad=eos[0] if eos else 0,
         )

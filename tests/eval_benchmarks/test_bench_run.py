@@ -219,10 +219,6 @@ def test_without_data_it_says_what_is_left_out_and_how_to_get_it(nano: Any, tmp_
         ),
         (["models=['openai:m@http://me:secret@h/v1']"], "without user, password or query"),
         (
-            ["judge.structured=true", "scorers=[rag_zeval]"],
-            "cannot be forced into a JSON schema; remove it from models",
-        ),
-        (
             ["scorers=[ragas_answer_similarity]"],
             "embeddings.model: ragas_answer_similarity needs one: a folder, or open",
         ),

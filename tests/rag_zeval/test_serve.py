@@ -145,7 +145,6 @@ NOBODY = "http://127.0.0.1:1/v1"
         (["smoke", "--served", NANO, "--model", OTHER], f"{NANO} is served as {served_name(NANO)}, not as {OTHER}"),
         (["smoke", "--served", NANO, "--model", NANO], f"{NANO} is served as {served_name(NANO)}, not as {NANO}"),
         (["smoke", "--model", f"openai:judge@{NOBODY}"], f"error: cannot reach {NOBODY}: connection refused\n"),
-        (["smoke", "--model", NANO, "--structured"], "cannot be forced into a JSON schema"),
         (["serve", NANO], f"error: serving {NANO} needs the vllm package: pip install 'rag-zeval[vllm]'\n"),
     ],
 )

@@ -481,6 +481,10 @@ TEXT = "The museum opens at nine o'clock every day of the week, except on Monday
         ({"question": "q?", "answer": "a", "kb_article": TEXT, "n_docs": 3}, {"contexts": "kb_article"}),
         ({"question": "q?", "answer": "a", "expected_docs": TEXT, "retrieved": TEXT}, {"contexts": "retrieved"}),
         ({"question": "q?", "truth": "t", "replies": [{"answer_text": SAID}]}, {"answer": "replies.answer_text"}),
+        (
+            {"question": "q?", "answer": "a", "eval": {"gold": ["It is."], "reference_answer": SAID}},
+            {"truth": "eval.reference_answer"},
+        ),
     ],
 )
 def test_what_is_suggested_is_what_was_meant(row: dict[str, Any], typed: dict[str, str]) -> None:
@@ -507,6 +511,7 @@ def test_what_is_suggested_is_what_was_meant(row: dict[str, Any], typed: dict[st
         {"question": "q?", "answer": "a", "retrieved_topics": "the opening hours", "retrieved_text_len": "long or so"},
         {"question": "q?", "truth": "t", "comentario": SAID, "is_generated": "TRUE"},
         {"question": "q?", "truth": "t", "evidence": [{"quote": SAID}]},
+        {"question": "q?", "answer": "a", "doc": {"reference": "a7f9#3"}},
         {
             "question": "q?",
             "answer": "a",

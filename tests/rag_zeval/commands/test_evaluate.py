@@ -102,7 +102,6 @@ def test_bad_rows_stop_the_run_before_any_call(run: Run, endpoint: Any, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--model", "transformers:folder", "--structured"], "folder cannot be forced into a JSON schema"),
         ([], f"cannot reach {DOWN}: connection refused"),
         (["--variant", "papre"], "unknown prompt variant 'papre'"),
         (["--temperature", "nan"], "temperature is nan, must be 0 or more"),
@@ -420,6 +419,9 @@ def test_questions_come_from_another_file(run: Run, tmp_path: Path) -> None:
     done = run("evaluate", answers, "--join", questions, "--dry-run")
     assert done.returncode == 0 and "  question: q1?" in done.stdout.splitlines(), done.stderr
     assert f"  joined with {questions} by 'id': 3 of its 3 rows used" in done.stderr.splitlines()
+    slices = write_rows(tmp_path / "s.jsonl", [{"id": at, "slice": "hours"} for at in range(3)])
+    done = run("evaluate", answers, "--join", questions, "--join", slices, "--dry-run")
+    assert "  slice: column 'slice', in 3 of 3" in done.stderr.splitlines()
 
 
 def test_scores_are_written_in_the_order_of_the_input(run: Run, inputs: Path, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> str:
     vocabulary = {token: i for i, token in enumerate(["<|im_end|>", "\ufffd", *string.printable])}
     characters = Tokenizer(models.WordLevel(vocabulary, unk_token="\ufffd"))
     characters.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
-    characters.decoder = decoders.Fuse()
+    characters.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=characters, eos_token="<|im_end|>")
     tokenizer.chat_template = "{% for m in messages %}{{ m['role'] }}:{{ m['content'] }}{% endfor %}>"
     tokenizer.save_pretrained(folder)

@@ -5,6 +5,7 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -77,12 +78,15 @@ def transformers_greedy(model, prompt, limit, eos):
 
 
 @torch.inference_mode()
-def one_by_one(model, prompt, limit, *, eos, seed=None, temperature=0.0, top_p=1.0, top_k=-1):
+def one_by_one(model, prompt, limit, *, eos, seed=None, grammar=None, temperature=0.0, top_p=1.0, top_k=-1):
     """Tokens and log-probabilities of one row, each from a pass over all the text so far, without a cache."""
     text, logprobs = list(prompt), []
     uniform = torch.rand(limit, generator=torch.Generator().manual_seed(seed or 0), dtype=torch.float64)
     for number in uniform:
         logits = model(torch.tensor([text])).logits[0, -1].float()
+        for token in range(VOCABULARY) if grammar else ():
+            if not grammar.allows(text[len(prompt) :], token):
+                logits[token] = -torch.inf
         if temperature > 0:
             logits = logits / temperature
             kept = _truncated(logits[None], top_p, top_k)[0].double().softmax(-1)
@@ -109,6 +113,7 @@ rows = st.lists(  # prompts drawn from a few, so that some are the same, and fro
         | st.lists(st.integers(1, 2), max_size=8).map([8, 9, 8, 9, 10, 11].__add__),  # others have the same beginning
         st.integers(1, 24),
         st.integers(0, 3),
+        st.sampled_from([None, None, 2, 7]),  # of its grammar
     ),
     min_size=1,
     max_size=5,
@@ -122,6 +127,29 @@ samplings = st.fixed_dictionaries(
     },
 )
 stops = st.sets(st.integers(0, VOCABULARY - 1), max_size=4)
+
+
+class Rhythm:
+    """A grammar in which the sum of two neighbours is no multiple of `step`, and token 3 comes at every fifth place."""
+
+    def __init__(self, step: int):
+        self.step, self.text = step, []
+
+    def allows(self, text: list[int], token: int) -> bool:
+        return token == 3 if len(text) % 5 == 4 else not text or (text[-1] + token) % self.step != 0
+
+    def fitting(self, tokens: list[int]) -> int:
+        fits = (self.allows(self.text + tokens[:at], token) for at, token in enumerate(tokens))
+        return next((at for at, fit in enumerate(fits) if not fit), len(tokens))
+
+    def masks(self, tokens: list[int]) -> list[bytes]:
+        texts = (self.text + tokens[:at] for at in range(len(tokens) + 1))
+        allowed = ([self.allows(text, token) for token in range(VOCABULARY)] for text in texts)
+        return [np.packbits(bits, bitorder="little").tobytes() for bits in allowed]
+
+    def extend(self, tokens: list[int]) -> None:
+        assert self.fitting(tokens) == len(tokens)
+        self.text += tokens
 
 
 class Hostile:
@@ -148,13 +176,18 @@ class Hostile:
 @settings(max_examples=40)
 @given(rows, samplings, stops, st.data())
 def test_equals_decoding_token_by_token_whatever_the_drafts(model, hostile, rows, sampling, eos, data):
-    prompts, limits, seeds = zip(*rows, strict=True)
-    expected = [one_by_one(model, p, limit, seed=s, eos=eos, **sampling) for p, limit, s in rows]
+    prompts, limits, seeds, steps = zip(*rows, strict=True)
+    grammars = [step and Rhythm(step) for step in steps]
+    expected = [
+        one_by_one(model, p, limit, seed=s, eos=eos, grammar=grammar, **sampling)
+        for (p, limit, s, _), grammar in zip(rows, grammars, strict=True)
+    ]
     with pytest.MonkeyPatch.context() as patched:
         if hostile:
             hostile_drafts = Hostile([tokens for tokens, _ in expected], data)
             patched.setattr(decoding, "Drafts", lambda prompts, device: hostile_drafts)
-        assert_same(generate(model, prompts, limits, seeds=seeds, eos=eos, **sampling), expected)
+        found = generate(model, prompts, limits, seeds=seeds, grammars=grammars, eos=eos, **sampling)
+        assert_same(found, expected)
 
 
 GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 61, "initializer_range": 0.5}

@@ -155,6 +155,17 @@ def test_a_column_that_no_version_has_is_left_out_and_named(result_row: Any, run
     assert len(notes) == 5 and notes[0].startswith("recall@5 needs the columns")
 
 
+@pytest.mark.parametrize("gold", ["d1", "guide.pdf"])
+def test_a_recall_of_0_by_other_kinds_of_ids_is_noted(gold: str, result_row: Any, run: Any, tmp_path: Path) -> None:
+    fields = {"retrieved": ["d1", "d2"], "gold_chunk_ids": [gold]}
+    rows = [result_row(str(n), "rag_zeval@truth", 1.0, **fields) for n in range(6)]
+    for name in ("a.jsonl", "b.jsonl"):
+        (tmp_path / name).write_bytes(b"".join(map(json_line, rows)))
+    for words in (["dashboard", "a.jsonl"], ["compare", "a.jsonl", "b.jsonl", "--metric=recall@5"]):
+        is_noted = "note: a.jsonl: no retrieved id, such as 'd1', is a gold chunk" in run(*words).stderr
+        assert is_noted == (gold != "d1")
+
+
 @pytest.mark.parametrize(
     ("metrics", "said"),
     [
