@@ -5,13 +5,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from rag_zeval.cases.cells import prints_object
+from rag_zeval.cases.case import Case
+from rag_zeval.cases.cells import are_labels
 from rag_zeval.cases.excel import Formatted
 from rag_zeval.cases.names import FIELDS, PLACEHOLDERS, TOTALS
+from rag_zeval.cases.printed import prints_object
+from rag_zeval.cases.texts import is_label
 from rag_zeval.replies.thoughts import final_texts
 
 LOST_LETTER = "\ufffd"
 LONGEST_CELL = 32_767  # characters that Excel keeps of a text
+LONG_CONTEXT = 30  # characters of a context that no question contains by chance
 LONGEST_ERROR = 500  # characters; a longer answer may well be about errors
 # What systems return in place of an answer. Words such as "too many requests" may be in an answer, but not begin it.
 ERROR = re.compile(
@@ -109,8 +113,14 @@ DOUBTS = (
 )
 
 
-def doubts(texts: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def doubts(cases: Sequence[Case]) -> Iterator[str]:
     """Yield in words each doubt about the texts of the fields in `ALL`, and how many of them it is about."""
+    texts: Mapping[str, Sequence[str]] = {
+        "question": [case.question for case in cases],
+        "answer": [text for case in cases for text in case.answers.values()],
+        "contexts": [text for case in cases for text in case.contexts],
+        "truth": [case.truth or "" for case in cases],
+    }
     for doubt in DOUBTS:
         for field in doubt.fields:
             of = [text for text in texts[field] if len(text) > doubt.longer]
@@ -118,6 +128,36 @@ def doubts(texts: Mapping[str, Sequence[str]]) -> Iterator[str]:
             if found and (not doubt.share or len(found) >= max(2, doubt.share * len(of))):
                 said = doubt.said.format(text=found[0], texts=" or ".join(map(repr, dict.fromkeys(found))))
                 yield f"{FIELDS[field]}: {len(found)} of {len(of)} {said}"
+
+
+def labels(cases: Sequence[Case]) -> Iterator[str]:
+    """Yield in words that the retrieved contexts or the references are no texts."""
+    contexts = [text for case in cases for text in case.contexts]
+    words = [word for case in cases for word in (case.reference or "").split() if not word.isdecimal()]
+    for name, texts, are_such in (
+        ("retrieved contexts", contexts, are_labels(contexts)),
+        ("references", words, all(map(is_label, words))),
+    ):
+        if texts and are_such:
+            yield f"the {name} look like ids, links, titles or names of files, not texts: '{texts[0]}'"
+
+
+def several_contexts(cases: Sequence[Case]) -> Iterator[str]:
+    """Yield in words that most retrieved contexts seem to be several in one text."""
+    contexts = [case.contexts for case in cases if case.contexts]
+    joined = [one[0] for one in contexts if len(one) == 1 and SEVERAL_CONTEXTS.search(one[0])]
+    if 2 * len(joined) > len(contexts) and all(len(one) == 1 for one in contexts):
+        said = f"{len(joined)} of {len(contexts)} seem to be several in one text, which is read as one"
+        yield f"retrieved contexts: {said}; to separate them, write a JSON list: {joined[0]}"
+
+
+def whole_prompts(cases: Sequence[Case]) -> Iterator[str]:
+    """Yield in words how many questions contain a retrieved context that is too long to be there by chance."""
+    long = [[one.strip() for one in case.contexts if len(one.strip()) >= LONG_CONTEXT] for case in cases]
+    found = [case for case, contexts in zip(cases, long, strict=True) if any(one in case.question for one in contexts)]
+    if found:
+        said = f"{len(found)} of {len(cases)} contain a retrieved context"
+        yield f"question: {said}; if it is the whole prompt, add --map question=COLUMN"
 
 
 def several_truths(number: int, rows: int, column: str) -> Iterator[str]:

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from rag_zeval.cases.cells import is_nothing, is_object
-from rag_zeval.cases.columns import LOOKED_AT
 from rag_zeval.cases.keys import Match, Pair, are_alike, best_match, columns_of, matching, paths_of, shown, way_out
 from rag_zeval.cases.names import FIELDS, fields_of, plain_name
 from rag_zeval.cases.objects import read_objects
 from rag_zeval.cases.paths import option
+from rag_zeval.cases.places import fields_inside
 from rag_zeval.cases.row_files import PlacedRow, read_table
-from rag_zeval.cases.suggestions import fields_inside
+from rag_zeval.cases.survey import LOOKED_AT
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, locate
 from rag_zeval.text import counted

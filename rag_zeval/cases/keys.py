@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 from unicodedata import normalize
 
-from rag_zeval.cases.cells import as_id, as_ids, is_nothing, unfolded
+from rag_zeval.cases.cells import as_id, as_ids, is_nothing
+from rag_zeval.cases.missing import TEXTS, is_text
 from rag_zeval.cases.names import fields_of, same_name
 from rag_zeval.cases.paths import ABSENT, at_path, option, quoted_list
-from rag_zeval.cases.suggestions import TEXTS, UNNAMED, is_text
+from rag_zeval.cases.printed import unfolded
+from rag_zeval.cases.survey import UNNAMED
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
 from rag_zeval.text import one_line

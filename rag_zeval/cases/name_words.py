@@ -1,14 +1,15 @@
-"""What the words in a column's name say, in several languages. Suggestions are made from them, but no column is taken.
+"""Guesses from the words of a column's name, in several languages, what it holds. No column is taken for its words.
 
 `generated_sql` seems to be an answer, `kb_article` a context, `respuesta_esperada` the ground truth.
 """
 
+import difflib
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 
-from rag_zeval.cases.names import snake_name
+from rag_zeval.cases.names import CHUNK_TEXT, FIELD_OF, plain_name, snake_name
 
 # Beginnings and ends of words, without accents. A short Latin one is a whole word.
 WORDS: Mapping[str, tuple[str, ...]] = {
@@ -51,23 +52,10 @@ ASIDE = {
     "titre", "titulo",
 }  # fmt: skip
 SHORT = 4  # letters of a Latin word that is compared as a whole
-
-
-def field_said_by(name: str) -> str | None:
-    """Return the field that the words of a column's name say it holds, or None.
-
-    >>> field_said_by("Respuesta (Ground Truth)"), field_said_by("kb_article"), field_said_by("expected_documents")
-    ('truth', 'contexts', None)
-    """
-    said = {field for field in WORDS if _has_word(name, field)}
-    if "truth" in said:
-        return None if {"question", "contexts"} & said else "truth"
-    return next((field for field in ("question", "answer", "contexts") if field in said), None)
-
-
-def is_about_truth(name: str) -> bool:
-    """Whether a word of a column's name says that people wrote what it holds, or that it is right."""
-    return _has_word(name, "truth")
+BEGIN, END = r"(?<![^\W_])", r"(?![^\W_])"  # of a word
+LEAST = 5  # letters of a name that may be misspelt
+ALIKE = 0.85  # difflib ratio from which two names are alike: one wrong letter in seven
+WORDS_ALIKE = 0.65  # the same for each pair of their words
 
 
 def words_of(name: str) -> list[str]:
@@ -77,6 +65,22 @@ def words_of(name: str) -> list[str]:
     (['retrieved', 'sources', 'top', '2'], ['model', 'answer'])
     """
     return re.findall(r"[^\W_]+", snake_name(name))
+
+
+def field_said_by(name: str) -> str | None:
+    """Return the field that the words of a column's name say it holds, or None.
+
+    >>> field_said_by("Respuesta (Ground Truth)"), field_said_by("kb_article"), field_said_by("expected_documents")
+    ('truth', 'contexts', None)
+    """
+    if is_about_truth(name):
+        return None if _has_word(name, "question") or _has_word(name, "contexts") else "truth"
+    return next((field for field in ("question", "answer", "contexts") if _has_word(name, field)), None)
+
+
+def is_about_truth(name: str) -> bool:
+    """Whether a word of a column's name says that people wrote what it holds, or that it is right."""
+    return _has_word(name, "truth")
 
 
 def is_aside(name: str) -> bool:
@@ -89,17 +93,43 @@ def is_aside(name: str) -> bool:
     return any({word, word.removesuffix("s")} & ASIDE for word in words[:1] + words[-1:])
 
 
+def misspelt_field(name: str) -> str | None:
+    """Return the field with a known name of which this one seems to be a misspelt form, or None.
+
+    >>> misspelt_field("retreived_contexts"), misspelt_field("retrieved_topic"), misspelt_field("content")
+    ('contexts', None, None)
+    """
+    plain = plain_name(name)
+    if plain in CHUNK_TEXT:
+        return None
+    known = (one for one in FIELD_OF if len(one) >= LEAST and one.endswith("_id") == plain.endswith("_id"))
+    found = difflib.get_close_matches(plain, known, 1, ALIKE)
+    return FIELD_OF[found[0]] if found and _are_alike(words_of(plain), words_of(found[0])) else None
+
+
+def _are_alike(some: Sequence[str], others: Sequence[str]) -> bool:
+    """Whether each word of one name is alike to that of the other, or one name lacks the mark between two words."""
+    if len(some) != len(others):  # but `is_generated` is not `generated`
+        return 1 in (len(some), len(others)) and {*some}.isdisjoint(others)
+    pairs = zip(some, others, strict=True)
+    return all(difflib.SequenceMatcher(None, one, other).ratio() >= WORDS_ALIKE for one, other in pairs)
+
+
 @cache
 def _has_word(name: str, field: str) -> bool:
-    folded = _folded(name)
-    return any(_is_there(word, snake_name(folded), words_of(folded)) for word in map(_folded, WORDS[field]))
+    return _pattern(field).search(snake_name(_folded(name))) is not None
 
 
-def _is_there(word: str, name: str, parts: list[str]) -> bool:
-    if "_" in word or not any("LATIN" in unicodedata.name(c, "") for c in word):  # some scripts put no spaces
-        return word in name
-    is_part = len(word) > SHORT
-    return any(part == word or (is_part and (part.startswith(word) or part.endswith(word))) for part in parts)
+@cache
+def _pattern(field: str) -> re.Pattern[str]:
+    """Return what matches the words of a field: at either end of another word, a short one alone."""
+    signs = []
+    for word in map(_folded, WORDS[field]):
+        if "_" in word or not any("LATIN" in unicodedata.name(c, "") for c in word):  # some scripts put no spaces
+            signs.append(word)
+        else:
+            signs += [f"{BEGIN}{word}{END}"] if len(word) <= SHORT else [f"{BEGIN}{word}", f"{word}{END}"]
+    return re.compile("|".join(signs))
 
 
 def _folded(text: str) -> str:

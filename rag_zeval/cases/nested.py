@@ -3,9 +3,10 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from rag_zeval.cases.cells import is_nothing, is_object, label_in, unfolded
+from rag_zeval.cases.cells import is_nothing, is_object, label_in
 from rag_zeval.cases.names import FIELDS, RECORDS, REPLIES, fields_of, plain_name
 from rag_zeval.cases.paths import ABSENT, at_path, one_option, option, quoted_list
+from rag_zeval.cases.printed import unfolded
 from rag_zeval.cases.systems import several_answers
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row

@@ -4,8 +4,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from rag_zeval.cases.cells import unfolded
 from rag_zeval.cases.names import CHUNK_TEXT, same_name
+from rag_zeval.cases.printed import unfolded
 from rag_zeval.files import MOST_DIGITS
 from rag_zeval.text import shell_word
 
@@ -23,6 +23,8 @@ def at_path(value: Any, path: str) -> Any:
     `context_1`, `context_2` and so on, also inside an object: `fields.context_*`. A path also leads into texts that
     print a list or object. Names may have dots.
     """
+    if isinstance(value, dict) and path in value:  # as of almost all columns
+        return value[path]
     found = _found(value, path)
     return ABSENT if found is EMPTY else found
 

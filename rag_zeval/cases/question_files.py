@@ -7,16 +7,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from rag_zeval.cases.case_file import indented
 from rag_zeval.cases.cells import as_truths, is_empty_list, is_nothing
-from rag_zeval.cases.columns import Columns, chosen_columns
+from rag_zeval.cases.columns import Columns
 from rag_zeval.cases.doubts import several_truths
-from rag_zeval.cases.names import FIELDS
 from rag_zeval.cases.paths import ABSENT, at_path
-from rag_zeval.cases.reading import BadRows, read_fields
 from rag_zeval.cases.row_files import PlacedRow, read_table
+from rag_zeval.cases.source import BadRows, Source
+from rag_zeval.cases.wanted import Wanted
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, locate
-from rag_zeval.text import one_line
 
 T = TypeVar("T")
 
@@ -51,18 +51,13 @@ class QuestionFile:
 
         yield f"{self.name}: {len(rows)} {'row' if len(rows) == 1 else 'rows'} ({self.columns.layout})"
         yield from self.columns.lines(count, len(rows))
-        for name, options in self.columns.ambiguous.items():
-            yield f"  {FIELDS[name]}: not read; {options}"
-        if self.columns.unused:
-            yield f"  not used: {', '.join(map(repr, self.columns.unused))}"
+        yield from self.columns.unread_lines()
         several = sum(_has_several(row.get("truth")) for row in rows)
-        for doubt in several_truths(several, len(rows), self.columns.of.get("truth", "")):
-            yield f"  warning: {doubt}"
-        for name, meaning in self.columns.overlooked.items():
-            yield f"  warning: column '{name}' is not used; {meaning}"
+        truths = several_truths(several, len(rows), self.columns.of.get("truth", ""))
+        yield from (f"  warning: {warning}" for warning in (*truths, *self.columns.warnings()))
 
     def __str__(self) -> str:
-        return "\n".join(("  " if line.startswith(" ") else "") + one_line(line) for line in self.lines())
+        return indented(self.lines())
 
 
 def read_question_file(
@@ -79,10 +74,10 @@ def read_question_file(
     Raises InputError if the file cannot be read, has no rows or is a result file, if no row is valid, if a field is
     missing, and if two columns could hold it.
     """
-    places, _ = chosen_columns(names or {}, fields)
-    columns, found = read_fields(str(path), partial(_rows, path, places), places, needs, fields)
-    columns = replace(columns, unused=tuple(name for name in columns.unused if name not in kept))
-    rows = {place: row if isinstance(row, InputError) else _named(row, columns, kept) for place, row in found}
+    wanted = Wanted.of(names or {}, needs, fields)
+    source = Source(str(path), partial(_rows, path, wanted.names), wanted)
+    columns = replace(source.columns, unused=tuple(name for name in source.columns.unused if name not in kept))
+    rows = {place: row if isinstance(row, InputError) else _named(row, columns, kept) for place, row in source.rows()}
     bad = [f"{place}: {why}" for place, why in rows.items() if isinstance(why, InputError)]
     if len(bad) == len(rows):
         raise BadRows(bad, len(bad), len(bad), others=False)

@@ -68,12 +68,7 @@ def read_table(path: Path, encoding: str | None = None, chosen: Mapping[str, str
         return _columnar(path, head)
     if head.startswith(b"PK\x03\x04"):
         return _excel(path)
-    if head.startswith(PACKED):
-        raise InputError(f"{path}: is packed; unpack it, or pack it by gzip")
-    if head.startswith(b"\xd0\xcf\x11\xe0"):
-        raise InputError(
-            f"{path}: is in the old Excel format .xls, or has a password: save it as .xlsx without one, or as CSV"
-        )
+    _check_text(path, head)
     marked = next((code for mark, code in MARKS.items() if head.startswith(mark)), None)
     if encoding:
         _check_given(path, encoding, marked)
@@ -84,8 +79,6 @@ def read_table(path: Path, encoding: str | None = None, chosen: Mapping[str, str
         text = codecs.getincrementaldecoder(encoding)().decode(head)
     except UnicodeError:
         text = ""  # the reader of the text reports it
-    if MARKUP.match(head):
-        raise InputError(f"{path}: is a web page or XML, not a table; save the table as {FORMATS}")
     if "\0" in text.partition("\n")[0]:  # such as a tar archive
         raise InputError(f"{path}: {NO_TABLE}")
     start = text.lstrip()[:1]
@@ -97,6 +90,18 @@ def read_table(path: Path, encoding: str | None = None, chosen: Mapping[str, str
     ):
         return _delimited(path, encoding, "\t" if name.endswith(".tsv") else None)
     return _json(path, encoding, chosen)
+
+
+def _check_text(path: Path, head: bytes) -> None:
+    """Raise InputError for a file of a known format that we do not read."""
+    if head.startswith(PACKED):
+        raise InputError(f"{path}: is packed; unpack it, or pack it by gzip")
+    if head.startswith(b"\xd0\xcf\x11\xe0"):
+        raise InputError(
+            f"{path}: is in the old Excel format .xls, or has a password: save it as .xlsx without one, or as CSV"
+        )
+    if MARKUP.match(head):
+        raise InputError(f"{path}: is a web page or XML, not a table; save the table as {FORMATS}")
 
 
 def _check_given(path: Path, encoding: str, marked: str | None) -> None:

@@ -25,7 +25,7 @@ UNSPACED = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")  # Thai, Japa
 def is_label(text: str) -> bool:
     """Whether a text is a number, an id, a link with or without its title, or the name of a file."""
     bare = text.strip()
-    title = LINK.sub("", bare)
+    title = LINK.sub("", bare) if "://" in bare else bare
     return bool(LABEL.fullmatch(bare)) or (title != bare and (not re.search(r"\w", title) or is_title(title)))
 
 

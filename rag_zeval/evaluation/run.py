@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from rag_zeval.cases.case import NO_SLICE, Case, CaseSet
-from rag_zeval.cases.reading import CaseFile
+from rag_zeval.cases.case_file import CaseFile
 from rag_zeval.errors import InputError
 from rag_zeval.evaluation.metrics import Judges, Metric, check_needs, metric_name, need_texts, open_metrics
 from rag_zeval.files import Row, first_difference, json_line, parse_row

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from rag_zeval.cases.cells import as_ids, is_empty_list, is_nothing, unfolded
+from rag_zeval.cases.cells import as_ids, is_empty_list, is_nothing
+from rag_zeval.cases.printed import unfolded
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
 

@@ -15,13 +15,15 @@ from rag_zeval.cases.columns import Columns, choose
 from rag_zeval.cases.names import FIELDS, LAYOUTS, NAMES, Layout, fields_of, plain_name
 from rag_zeval.cases.paths import option
 from rag_zeval.cases.reading import question_id, read_cases
+from rag_zeval.cases.survey import Survey
+from rag_zeval.cases.wanted import Wanted
 from rag_zeval.errors import InputError
 
 BASE = {"question": "q?", "answer": "a", "contexts": ["c"]}
 
 
 def chosen(*columns: str, names: Mapping[str, str] | None = None) -> Columns:
-    return choose(Counter(columns), (), names or {}, [])
+    return choose(Survey(there=Counter(columns)), Wanted(names or {}))
 
 
 @pytest.mark.parametrize(("field", "name"), [(field, name) for field, names in NAMES.items() for name in names])
@@ -216,7 +218,9 @@ def test_an_answer_beside_those_of_other_systems_is_told_with_them() -> None:
 
 
 def test_a_column_without_values_gives_way() -> None:
-    columns = choose({"question": 1, "answer": 1, "contexts": 0, "chunks": 1, "prompt": 0}, (), {}, [])
+    columns = choose(
+        Survey(there=Counter({"question": 1, "answer": 1, "contexts": 0, "chunks": 1, "prompt": 0})), Wanted()
+    )
     assert columns.of["contexts"] == "chunks" and columns.overlooked == {}
 
 

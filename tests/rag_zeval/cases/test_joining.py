@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_zeval.cases.reading import BadRows, read_cases
+from rag_zeval.cases.reading import read_cases
+from rag_zeval.cases.source import BadRows
 from rag_zeval.errors import InputError
 from rag_zeval.files import json_line
 

@@ -14,7 +14,8 @@ import pytest
 
 from rag_zeval.cases.case import Case, CaseSet
 from rag_zeval.cases.paths import option
-from rag_zeval.cases.reading import BadRows, question_id, read_cases
+from rag_zeval.cases.reading import question_id, read_cases
+from rag_zeval.cases.source import BadRows
 from rag_zeval.errors import InputError
 from rag_zeval.files import json_line
 

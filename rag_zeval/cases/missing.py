@@ -1,0 +1,222 @@
+"""Suggests columns and paths for the fields that a file lacks, in the error message about them."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
+from typing import Any
+
+from rag_zeval.cases.cells import as_chunks, is_nothing
+from rag_zeval.cases.name_words import is_about_truth, misspelt_field
+from rag_zeval.cases.names import FIELDS, NAMES, plain_name, snake_name
+from rag_zeval.cases.nested import MESSAGES, SPEAKERS, role_of, spoken_by
+from rag_zeval.cases.paths import ABSENT, at_path, is_number, numbered, option, pattern_of, quoted_list, stem_of
+from rag_zeval.cases.places import Place, lists_texts, places_in, texts_in, vary
+from rag_zeval.cases.printed import unfolded
+from rag_zeval.cases.systems import answers_of_systems, told_as_answers
+from rag_zeval.errors import InputError
+from rag_zeval.files import Row
+from rag_zeval.text import QUESTION_MARKS, one_line
+
+NEEDED = {  # required: at least one of the fields on the right
+    "question": {"question"},
+    "answer": {"answer", "answers"},
+    "contexts": {"contexts", "passage", "truth", "reference"},
+}
+TEXTS = ("question", "answer", "answers", "contexts", "passage", "truth", "reference")  # fields that hold texts
+TEXT_NAMES = {text for _, text in MESSAGES}
+SHOWN = 60  # characters of a value that a message shows
+MOST_WORDS = 6  # in a column's name
+QUESTIONS_ALONE = (
+    "If these are questions without answers, `rag-zeval collect` asks your system, and `rag-zeval check-set` checks "
+    "the questions. If the answers are in another file, add --join FILE"
+)
+GOLD_ANSWERS = (
+    "If 'answer' holds the right answers, and not those of your system, `rag-zeval check-set FILE --map truth=answer` "
+    "checks the questions"
+)
+ANSWERS_ALONE = "If the questions are in another file, add --join FILE"
+NOTHING_TO_CHECK = (
+    "There is nothing to check the answers against: add the retrieved contexts, or the ground truth. If they are in "
+    "another file, add --join FILE. --criteria relevance needs neither"
+)
+
+
+def missing_columns(
+    lacking: Sequence[str],
+    taken: Mapping[str, str],
+    there: Mapping[str, int],
+    sample: Sequence[Row],
+    others: Sequence[str] = ("contexts", "truth"),
+) -> str:
+    """Return the error message: the missing fields, the columns of the file, and what to do.
+
+    others: fields that are also suggested if they were not required, but only by their names.
+    """
+    if not taken and (text := next(filter(is_text, there), None)):
+        return f"the first line must name the columns, such as question,answer,contexts; '{text}' is no name"
+    places = {path: place for path, place in places_in(sample).items() if path not in taken.values()}
+    likely = {path: place for path, place in places.items() if not place.is_beside_truth}
+    systems = answers_of_systems({path: one.values for path, one in likely.items()} if "answer" in lacking else {})
+    likely = {path: place for path, place in likely.items() if path not in systems}
+    lacked = [field for field in lacking if field != "answer" or not systems]
+    found = _Search(lacked, taken, likely, sample).found(others)
+    told = ", the ".join(FIELDS[field] for field in lacking)
+    said = [f"no column found for the {told}; columns: {quoted_list(there) or 'none'}"]
+    known = {*taken, *found, *(["answer"] if systems else [])}
+    unknown = [field for field in lacking if not NEEDED.get(field, {field}) & known]
+    rest = [place for path, place in places.items() if path not in (*systems, *found.values())]
+    possible = [field for field in unknown if field not in TEXTS or _is_possible(field, rest)]
+    possible += ["truth"] if "contexts" in possible and "truth" in others else []
+    said += _advice(lacking, taken, known, unknown, possible)
+    if systems:
+        said.append(told_as_answers(systems))
+    if found:
+        options = " ".join(option(field, path) for field, path in found.items())
+        shown = ", ".join(f"'{path}' says '{_shown(field, path, sample)}'" for field, path in found.items())
+        said.append(f"Add {options}, if that is what they hold: {shown}")
+    if possible:
+        options = " ".join(option(field, "COLUMN") for field in possible)
+        named = " or the ".join(FIELDS[field] for field in possible)
+        said.append(f"If another column holds the {named}, add {options}")
+    return ". ".join(said)
+
+
+def _advice(
+    lacking: Collection[str],
+    taken: Mapping[str, str],
+    known: Collection[str],
+    unknown: Sequence[str],
+    possible: Collection[str],
+) -> Iterator[str]:
+    """Yield what to do with a file that has only some of the fields.
+
+    known: the fields that were found or are suggested. unknown: those that are lacking and not known. possible: those
+    of them that a column may hold all the same.
+    """
+    if "answer" in unknown and "question" in known:
+        yield QUESTIONS_ALONE
+    if unknown == ["contexts"] and not possible:
+        yield NOTHING_TO_CHECK
+    is_gold = plain_name(taken.get("answer", "")) == "answer" and "truth" not in known  # as test sets may call it
+    if is_gold and "contexts" in lacking and "question" in known:
+        yield GOLD_ANSWERS
+    if unknown[:1] == ["question"] and "answer" in known and "question" not in possible:
+        yield ANSWERS_ALONE
+
+
+def is_text(name: str) -> bool:
+    """Whether a column's name looks like a value, or like a line of a file that is no table."""
+    return (
+        len(name.split()) > MOST_WORDS
+        or name.endswith((".", "。", *QUESTION_MARKS))
+        or name.startswith(("-", "# "))
+        or ": " in name
+    )
+
+
+def _is_possible(field: str, places: Iterable[Place]) -> bool:
+    """Whether any of these places holds texts of the kind that a field has."""
+    free = [place for place in places if not (place.is_aside(field) or place.says_other(field))]
+    return any(place.has_passages if field == "contexts" else place.has_sentences for place in free)
+
+
+def _shown(field: str, path: str, sample: Sequence[Row]) -> str:
+    """Return the beginning of the first text at a path."""
+    for value in (at_path(row, path) for row in sample):
+        with suppress(InputError):
+            texts = as_chunks(value)[0] if field == "contexts" or lists_texts(value) else texts_in([value])
+            if value is not ABSENT and not is_nothing(value) and (said := one_line(" ".join(texts) or str(value))):
+                return said if len(said) <= SHOWN else f"{said[:SHOWN]}…"
+    return ""
+
+
+class _Search:
+    """Looks for missing fields among the places of a file that hold no other field.
+
+    lacking: the fields that are required. taken: the columns of the fields that the file has.
+    """
+
+    def __init__(
+        self, lacking: Sequence[str], taken: Mapping[str, str], places: Mapping[str, Place], sample: Sequence[Row]
+    ):
+        self.lacking, self.taken, self.places, self.sample = lacking, taken, places, sample
+        self.truths = [at_path(row, taken["truth"]) for row in sample] if "truth" in taken else None
+
+    def found(self, others: Sequence[str]) -> dict[str, str]:
+        """Return for each missing field the likeliest place. others: fields that are found only by their names."""
+        found: dict[str, str] = {}
+        for field in [*self.lacking, *(field for field in others if field not in (*self.lacking, *self.taken))]:
+            tiers = self._tiers(field, self._free(field, found.values()))
+            if best := next(chain.from_iterable(tiers), None):
+                found[field] = best.path
+        return found
+
+    def _free(self, field: str, used: Collection[str]) -> list[Place]:
+        """Return the places that can hold a field, of numbered ones that can hold contexts their pattern."""
+        free = [place for path, place in self.places.items() if path not in used and place.can_hold(field)]
+        if field == "answer":
+            free = [place for place in free if place.values != self.truths and not is_about_truth(place.last)]
+            if "question" in self.taken:  # what was said before it was asked
+                free = [place for place in free if "history" not in snake_name(place.path)]
+        if field != "contexts":
+            return free
+        free = [place for place in free if not any(path.startswith(f"{place.path}.") for path in used)]
+        patterns = dict.fromkeys(_with_siblings(place.path, self.places) for place in free)
+        first = {path: path if path in self.places else numbered(path, self.places)[0] for path in patterns}
+        return [Place(path, self.places[one].values) for path, one in first.items()]
+
+    def _tiers(self, field: str, free: Sequence[Place]) -> Iterator[list[Place]]:
+        """Yield the places that may hold a field, those first that are called so, and those last that look so."""
+        named = [place for place in free if field in place.fields]
+        if field == "truth":
+            named = [place for place in named if not place.is_aside(field)]
+            named += [place for place in free if "answer" in self.taken and plain_name(place.last) == "answer"]
+            named = sorted((place for place in named if not place.are_ids), key=lambda place: place.has_lists)
+        yield sorted(named, key=lambda place: plain_name(place.last) == "prompt")
+        longest_first = sorted(free, key=lambda place: -place.length)
+        if field not in self.lacking:
+            yield [place for place in free if field == "contexts" and place.are_chunks and not place.fields]
+            yield [place for place in longest_first if "contexts" in self.lacking and place.says(field)]
+            return
+        chunks = [place for place in longest_first if field == "contexts" and place.are_chunks]
+        other = ["reference"] if field == "contexts" else []  # which may be a list of what was retrieved
+        free = [place for place in free if place in chunks or place.fields in ([], other)]
+        roles = {place: _role(place.path, self.sample) for place in free}
+        unsaid = [place for place in longest_first if place in roles and roles[place] is None]
+        unsaid = [place for place in unsaid if not place.is_aside(field)]
+        # the content of a message is no misspelt context
+        named = [place for place in unsaid if place.has_texts(field)]
+        yield [place for place in named if misspelt_field(stem_of(place.last)) == field]
+        ends = tuple(f"_{name}" for name in NAMES[field])
+        yield [one for one in named if any(plain_name(name).endswith(ends) for name in (one.path, stem_of(one.path)))]
+        yield [place for place in unsaid if place.says(field)]
+        said = [place for place in free if roles[place] in SPEAKERS.get(field, ())]
+        # the last question and answer; the same message of the system in all rows is its instructions
+        yield [one for one in said if vary([*map(str, one.values)])] if field == "contexts" else said[::-1]
+        yield chunks
+        yield [place for place in unsaid if field in SPEAKERS and place.may_hold(field)]
+
+
+def _with_siblings(path: str, paths: Collection[str]) -> str:
+    """Return the pattern that stands for a path and for those that differ from it in their last name's number only.
+
+    A path without such siblings is returned as it is.
+    """
+    outer, dot, last = path.rpartition(".")
+    pattern = f"{outer}{dot}{pattern_of(last)}"
+    return pattern if len(numbered(pattern, paths)) > 1 else path
+
+
+def _role(path: str, sample: Sequence[Row]) -> str | None:
+    """Return the role of the chat message whose content is at a path, None if no message is there.
+
+    The role is "" if it is not the same in all rows, and for a user who says more after this message.
+    """
+    message, _, name = path.rpartition(".")
+    role = spoken_by(message, sample) if name in TEXT_NAMES else None
+    dialogue, _, number = message.rpartition(".")
+    if role in SPEAKERS["question"] and is_number(number.removeprefix("-")):
+        said: list[Any] = [unfolded(at_path(row, dialogue)) for row in sample]
+        later = [one for messages in said if isinstance(messages, list) for one in messages[int(number) :][1:]]
+        return "" if any(role_of(one) in SPEAKERS["question"] for one in later) else role
+    return role
