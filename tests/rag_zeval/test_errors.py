@@ -17,7 +17,7 @@ from rag_zeval.errors import EXTRAS, InputError
 from rag_zeval.evaluation.api import Results
 from rag_zeval.evaluation.metrics import chosen_scorers
 from rag_zeval.golden.retrieval import values
-from rag_zeval.models.open import open_backend
+from rag_zeval.models.open import check_structured, open_backend
 from rag_zeval.models.transformers_local import load_folder
 from rag_zeval.report.charts import write_charts
 from rag_zeval.scorers.overlap import Bleu, RougeL
@@ -31,6 +31,7 @@ NEEDED: dict[str, tuple[Callable[[], Any], str]] = {
     "openai": (lambda: open_backend("openai:judge@http://host/v1"), "an endpoint"),
     "torch": (lambda: load_folder("m", "AutoModel"), "m: a local model"),
     "transformers": (lambda: load_folder("m", "AutoModel"), "m: a local model"),
+    "llguidance": (lambda: check_structured("m"), "m: --structured with transformers"),
     "vllm": (lambda: open_backend("vllm:m"), "model 'vllm:m'"),
     "ir-measures": (lambda: values([], [1]), "measuring retrieval"),
     "nltk": (_tokenizer.__wrapped__, "splitting into sentences"),

@@ -1,7 +1,6 @@
 """Replies of a local model that must follow a JSON schema."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -67,10 +66,3 @@ def test_a_reply_that_left_its_schema_is_an_error(tiny_model: str) -> None:
     assert grammar.fitting(one) == grammar.fitting(two) == 0
     with pytest.raises(RuntimeError, match="a reply left its JSON schema"):
         grammar.extend(two)
-
-
-def test_without_the_package_it_is_said_before_the_model_is_loaded(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "llguidance", None)
-    refused = run("smoke", "--model", NANO, "--structured")
-    assert refused.returncode == 2 and refused.stdout == ""
-    assert f"{NANO}: --structured with transformers needs the llguidance package" in refused.stderr
