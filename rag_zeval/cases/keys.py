@@ -81,6 +81,7 @@ class Match:
 def matching(
     pairs: Iterable[Pair], sample: Sequence[Row], there: Mapping[str, Row], questions: Pair | None = None
 ) -> list[Match]:
+    """Return the pairs by which some of the first rows have partners among those of the other file."""
     indexes: dict[tuple[str, bool], tuple[dict[str, str], str | None]] = {}
     found = []
     for pair in pairs:
@@ -196,4 +197,5 @@ def _key(row: Row, path: str, is_question: bool) -> str | None:
 
 
 def shown(row: Row, path: str) -> str:
+    """Return the value at a path for a message, on one line."""
     return one_line(str(at_path(row, path)))

@@ -24,7 +24,7 @@ from rag_zeval.cases.cells import (
     is_nothing,
 )
 from rag_zeval.cases.columns import Columns
-from rag_zeval.cases.joining import join
+from rag_zeval.cases.joining import join as joined_rows
 from rag_zeval.cases.missing import NEEDED
 from rag_zeval.cases.objects import read_objects
 from rag_zeval.cases.paths import one_option, option
@@ -46,7 +46,7 @@ def read_cases(
     system: str | None = None,
     judged: bool = True,
     against: str | None = None,
-    joined: Sequence[Any] = (),
+    join: Any = None,
 ) -> CaseFile:
     """Read the cases of a file, a frame, a data set, a table, or a list of dicts or objects, in their order.
 
@@ -67,8 +67,8 @@ def read_cases(
             Python object.
         judged: Whether the source must have a reference, retrieved contexts or ground truth.
         against: As in `evaluate`. The source must then have these texts.
-        joined: Other files or objects, such as that of the questions. Their columns are added to the rows with the same
-            id, or else with the same question.
+        join: Another file or object, such as that of the questions, or a tuple of several. Its columns are added to the
+            rows with the same id, or else with the same question.
 
     Raises:
         InputError: If a column is missing or ambiguous, or if rows cannot be read or joined. It names file, line and
@@ -86,8 +86,8 @@ def read_cases(
         with locate(name):
             rows = list(read_objects(source, wanted.names)).__iter__
     others = []
-    for other in joined:
-        added, rows = join(name, rows, other, encoding, wanted.names)
+    for other in join if isinstance(join, tuple) else () if join is None else (join,):
+        added, rows = joined_rows(name, rows, other, encoding, wanted.names)
         others.append(added)
     found = _Reader(Source(name, rows, wanted), system or default).read(skip_bad_rows)
     doubted = doubted_encoding(Path(source), encoding) if encoding and isinstance(source, (str, Path)) else None

@@ -212,7 +212,7 @@ def evaluate(
             system=name,
             judged=judged,
             against=against,
-            joined=join,
+            join=tuple(join),
         )
         for name, path in sources
     ]

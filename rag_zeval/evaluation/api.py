@@ -158,7 +158,7 @@ def evaluate(
         skip_bad_rows=skip_bad_rows,
         judged=need_texts(chosen),
         against=against,
-        joined=join if isinstance(join, tuple) else () if join is None else (join,),
+        join=join,
     )
     print(read, file=sys.stderr)
     run = plan_run([read], chosen, against, judges, limit, sample)

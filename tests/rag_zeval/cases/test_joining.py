@@ -43,7 +43,7 @@ WHOLE = [
 def test_a_table_in_two_files_is_read_as_the_whole_one(elsewhere: set[str], order: list[int], own: set[int]) -> None:
     rows = [{name: value for name, value in row.items() if name not in elsewhere} for row in WHOLE]
     others = [{name: row[name] for name in ("id", *elsewhere)} for row in (WHOLE[at] for at in order)]
-    read = read_cases([row for at, row in enumerate(rows) if at in own or not own], joined=[others])
+    read = read_cases([row for at, row in enumerate(rows) if at in own or not own], join=others)
     assert read.cases == [case for at, case in enumerate(read_cases(WHOLE).cases) if at in own or not own]
 
 
@@ -55,13 +55,13 @@ def test_a_table_in_several_files_is_read_as_the_whole_one(elsewhere: list[str],
     rows = [{name: value for name, value in row.items() if name not in elsewhere} for row in WHOLE]
     kept = {"id", *twice}
     files = [[{n: row[n] for n in row if n in kept or n == name} for row in reversed(WHOLE)] for name in elsewhere]
-    assert read_cases(rows, joined=files).cases == read_cases(WHOLE).cases
+    assert read_cases(rows, join=tuple(files)).cases == read_cases(WHOLE).cases
 
 
 def test_the_report_says_by_what_files_were_joined_and_what_their_columns_are_called(tmp_path: Path) -> None:
     (tmp_path / "q.v2.jsonl").write_bytes(b"".join(json_line({**row, "contexts": ["gold"]}) for row in QUESTIONS))
     (tmp_path / "a.csv").write_text("qid,response,contexts\n2,It opens at nine.,We open at nine.\n")
-    read = read_cases(tmp_path / "a.csv", joined=[tmp_path / "q.v2.jsonl"])
+    read = read_cases(tmp_path / "a.csv", join=(tmp_path / "q.v2.jsonl",))
     assert [(case.id, case.question, case.contexts) for case in read.cases] == [
         ("2", "When does it open?", ("We open at nine.",))
     ]
@@ -115,7 +115,7 @@ def test_the_report_says_by_what_files_were_joined_and_what_their_columns_are_ca
     ],
 )
 def test_the_key_is_an_id_a_shared_name_or_the_question(rows: Any, others: Any, names: dict[str, str], by: str) -> None:
-    read = read_cases(rows, names, joined=[others])
+    read = read_cases(rows, names, join=others)
     assert f"joined with list by {by}: 2 of its 2 rows used" in str(read)
     assert [case.question.strip() for case in read.cases] == ["When does it open?", "What does it cost?"]
 
@@ -134,19 +134,19 @@ def test_a_question_may_be_written_in_another_way(case: Any, around: str, is_kno
         rows = [{**row, "id": at} for at, row in enumerate(rows, 1)]
     elif len(around) > len("'{}'"):
         return  # a prompt is no key
-    assert [case.truth for case in read_cases(rows, joined=[QUESTIONS]).cases] == ["Twelve euros.", "At nine."]
+    assert [case.truth for case in read_cases(rows, join=QUESTIONS).cases] == ["Twelve euros.", "At nine."]
 
 
 def test_answers_of_several_systems_share_a_question() -> None:
     rows = [{**row, "system": system} for row in ANSWERS for system in ("old", "new")]
-    cases = read_cases(rows, joined=[[*QUESTIONS, QUESTIONS[0]]]).cases  # a row that is there twice is one
+    cases = read_cases(rows, join=([*QUESTIONS, QUESTIONS[0]],)).cases  # a row that is there twice is one
     assert [(case.id, *case.answers) for case in cases] == [("2", "old"), ("2", "new"), ("1", "old"), ("1", "new")]
 
 
 def test_passages_of_one_answer_share_it() -> None:
     passages = [{"qid": row["qid"], "passage": text} for row in ANSWERS for text in (*row["contexts"], "Another.")]
     answers = [{"qid": row["qid"], "question": "q?", "answer": row["response"]} for row in ANSWERS]
-    cases = read_cases(passages, {"passage": "passage"}, joined=[answers]).cases
+    cases = read_cases(passages, {"passage": "passage"}, join=(answers,)).cases
     assert [(case.id, len(case.contexts)) for case in cases] == [("2", 2), ("1", 2)]
 
 
@@ -175,9 +175,9 @@ def test_texts_by_their_ids_are_called_as_their_file(tmp_path: Path, name: str, 
     (tmp_path / f"{name}.json").write_text(json.dumps(TEXTS))
     (tmp_path / "questions.json").write_text(json.dumps({"a2": "When?", "a1": "How much?"}))
     (tmp_path / "ground_truth.json").write_text(json.dumps({"a1": "12", "a2": "9"}))
-    others = [tmp_path / "questions.json", tmp_path / "ground_truth.json"]
+    others = (tmp_path / "questions.json", tmp_path / "ground_truth.json")
     names = {} if called in ("predictions", "answer") else {"answer": called}
-    read = read_cases(tmp_path / f"{name}.json", names, joined=others)
+    read = read_cases(tmp_path / f"{name}.json", names, join=others)
     assert f"answer: column '{called}', in 2 of 2" in str(read)
     assert [(case.question, case.truth) for case in read.cases] == [("How much?", "12"), ("When?", "9")]
 
@@ -242,20 +242,20 @@ def test_texts_by_their_ids_are_called_as_their_file(tmp_path: Path, name: str, 
 )
 def test_a_user_is_asked_what_two_files_mean(rows: Any, others: Any, told: str) -> None:
     with pytest.raises(InputError) as failed:
-        read_cases(rows, joined=[others])
+        read_cases(rows, join=others)
     assert told in str(failed.value)
 
 
 def test_what_the_user_says_of_two_columns_is_heeded() -> None:
     rows = [{"id": row["qid"], "answer": row["response"]} for row in ANSWERS]
     passages = [{"id": row["qid"], "answer": row["contexts"][0], "question": "q?"} for row in ANSWERS]
-    read = read_cases(rows, {"contexts": "list.answer"}, joined=[passages])
+    read = read_cases(rows, {"contexts": "list.answer"}, join=(passages,))
     assert [case.contexts for case in read.cases] == [("We open at nine.",), ("A ticket is twelve euros.",)]
     for names, of in (
         ({"answer": "answer", "truth": "list.answer"}, (rows, GOLD)),
         ({"answer": "list.answer", "truth": "answer"}, (GOLD, rows)),
     ):
-        cases = read_cases(of[0], names, joined=[of[1]]).cases
+        cases = read_cases(of[0], names, join=(of[1],)).cases
         assert {(*case.answers.values(), case.truth) for case in cases} == {
             ("It costs ten euros.", "Twelve euros."),
             ("It opens at nine.", "At nine."),
@@ -264,7 +264,7 @@ def test_what_the_user_says_of_two_columns_is_heeded() -> None:
 
 def test_empty_columns_give_way_to_those_of_the_other_file() -> None:
     rows = [{**row, "question": "", "truth": None} for row in ANSWERS]
-    assert read_cases(rows, joined=[QUESTIONS]).cases == read_cases(ANSWERS, joined=[QUESTIONS]).cases
+    assert read_cases(rows, join=QUESTIONS).cases == read_cases(ANSWERS, join=(QUESTIONS,)).cases
 
 
 @pytest.mark.parametrize(
@@ -298,13 +298,13 @@ def test_empty_columns_give_way_to_those_of_the_other_file() -> None:
 )  # fmt: skip
 def test_rows_without_their_partner_are_refused(rows: Any, others: Any, told: str) -> None:
     with pytest.raises(InputError) as failed:
-        read_cases(rows, joined=[others])
+        read_cases(rows, join=others)
     assert told in str(failed.value)
 
 
 def test_bad_rows_can_be_skipped() -> None:
-    read = read_cases([{**ANSWERS[0], "qid": "7"}, *ANSWERS], joined=[QUESTIONS], skip_bad_rows=True)
+    read = read_cases([{**ANSWERS[0], "qid": "7"}, *ANSWERS], join=QUESTIONS, skip_bad_rows=True)
     assert [case.id for case in read.cases] == ["2", "1"]
     assert read.left_out == ("row 1: list has no row with the id '7'",)
     with pytest.raises(BadRows):
-        read_cases([{**ANSWERS[0], "qid": "7"}, *ANSWERS], joined=[QUESTIONS])
+        read_cases([{**ANSWERS[0], "qid": "7"}, *ANSWERS], join=QUESTIONS)
