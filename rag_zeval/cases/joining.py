@@ -1,13 +1,13 @@
 """Adds the columns of another file to the rows with the same id, such as the questions to a file of answers."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from rag_zeval.cases.cells import is_nothing, is_object
-from rag_zeval.cases.keys import Match, Pair, are_alike, best_match, columns_of, matching, paths_of, shown, way_out
+from rag_zeval.cases.keys import Match, Pair, Side, are_alike, best_match, matching, shown, way_out
 from rag_zeval.cases.names import FIELDS, fields_of, plain_name
 from rag_zeval.cases.objects import read_objects
 from rag_zeval.cases.paths import option
@@ -80,94 +80,82 @@ def join(name: str, rows: Rows, other: Any, encoding: str | None, names: Mapping
         InputError: If the two share no id and no question, if it is open by which columns they are joined or which of
             two columns is meant, if several rows of the other file have the same key, or if one of them cannot be read.
     """
-    called, there = _read(other, encoding)
-    sample = [row for _, row in islice(rows(), LOOKED_AT) if not isinstance(row, InputError)]
-    best, questions = _match(name, sample, called, there, names.get("id"))
-    added = _added(columns_of(sample), columns_of(there.values()), called, best)
+    first = {place: row for place, row in islice(rows(), LOOKED_AT) if not isinstance(row, InputError)}
+    own, side = Side(name, first), _read(other, encoding)
+    best, questions = _match(own, side, names.get("id"))
+    added = _added(own, side, best)
     if names.keys().isdisjoint({"answer", "truth"}):
-        _check_meant(name, sample, called, [*there.values()], added, best, names.values())
-    joined = Joined(called, best.pair, {key: there[place] for key, place in best.places.items()}, added, questions)
+        _check_meant(own, side, added, best, names.values())
+    joined = Joined(
+        side.name, best.pair, {key: side.rows[place] for key, place in best.places.items()}, added, questions
+    )
     return joined, lambda: joined.added_to(rows())
 
 
-def _read(other: Any, encoding: str | None) -> tuple[str, dict[str, Row]]:
-    """Return the name of the other file, and its rows by their places."""
+def _read(other: Any, encoding: str | None) -> Side:
     if isinstance(other, (str, Path)):
-        return str(other), dict(_readable(read_table(Path(other), encoding)))
-    called = type(other).__name__
-    with locate(called):
-        return called, dict(_readable(read_objects(other)))
+        return Side(str(other), dict(_readable(read_table(Path(other), encoding))))
+    name = type(other).__name__
+    with locate(name):
+        return Side(name, dict(_readable(read_objects(other))))
 
 
-def _match(
-    name: str, sample: Sequence[Row], called: str, there: Mapping[str, Row], own: str | None
-) -> tuple[Match, Pair | None]:
-    """Return by which columns to join, and the columns of the questions. own: that of the ids, if the user chose it."""
-    columns, others = columns_of(sample), columns_of(there.values())
-    alike = [Pair(one, column) for one in columns for column in others if are_alike(one, column)]
+def _match(own: Side, other: Side, ids: str | None) -> tuple[Match, Pair | None]:
+    """Return by which columns to join, and the columns of the questions. ids: the column that the user chose."""
+    alike = [Pair(one, column) for one in own.columns for column in other.columns if are_alike(one, column)]
     questions = next((pair for pair in alike if pair.is_of_questions), None)
-    pairs = [Pair(own, path) for path in paths_of(there.values())] if own else alike
-    matches = matching(pairs, sample, there, questions)
-    if not own:  # two columns with the same name may have the same numbers by chance
-        matches = [one for one in matches if one.pair.is_known or 2 * len(one.partners) >= len(sample)]
+    pairs = [Pair(ids, path) for path in other.paths] if ids else alike
+    matches = matching(pairs, own, other, questions)
+    if not ids:  # two columns with the same name may have the same numbers by chance
+        matches = [one for one in matches if one.pair.is_known or 2 * len(one.partners) >= len(own.rows)]
     if not matches:
-        todo = way_out(pairs, name, sample, called, there)
-        raise InputError(f"{name}: shares no id and no question with {called}; {todo}")
-    return best_match(matches, name, called), questions
+        todo = way_out(pairs, own, other)
+        raise InputError(f"{own.name}: shares no id and no question with {other.name}; {todo}")
+    return best_match(matches, own, other), questions
 
 
-def _added(columns: Sequence[str], others: Sequence[str], called: str, best: Match) -> dict[str, str]:
+def _added(own: Side, other: Side, best: Match) -> dict[str, str]:
     """Return the columns of the other file that are added, and how each is called then."""
-    held = {field for column in columns for field in fields_of(column)}.difference(ASKED_ABOUT)
-    stem = Path(called).name.partition(".")[0]
+    held = {field for column in own.columns for field in fields_of(column)}.difference(ASKED_ABOUT)
+    stem = Path(other.name).name.partition(".")[0]
     return {
-        column: f"{stem}.{column}" if column in columns or not held.isdisjoint(fields_of(column)) else column
-        for column in others
-        if column != best.pair.key and not (column in columns and best.are_same(column))
+        column: f"{stem}.{column}" if column in own.columns or not held.isdisjoint(fields_of(column)) else column
+        for column in other.columns
+        if column != best.pair.key and not (column in own.columns and best.are_same(column))
     }
 
 
-def _check_meant(
-    name: str,
-    sample: Sequence[Row],
-    called: str,
-    there: Sequence[Row],
-    added: Mapping[str, str],
-    best: Match,
-    chosen: Collection[str],
-) -> None:
+def _check_meant(own: Side, other: Side, added: Mapping[str, str], best: Match, chosen: Collection[str]) -> None:
     """Raise InputError for two answers or two ground truths, of which only the user knows which is which."""
-    columns, others = columns_of(sample), columns_of(there)
-    same = [(one, one) for one in columns if {"answer", "truth"} & {*fields_of(one)} and best.are_texts(one)]
-    for own, path in [*same, *_two_answers(columns, sample, others, there)]:
-        column = path if path in others else path.partition(".")[0]
-        other = f"{added.get(column)}{path[len(column) :]}"
-        if column not in added or not {own, other}.isdisjoint(chosen):
+    same = [(one, one) for one in own.columns if {"answer", "truth"} & {*fields_of(one)} and best.are_texts(one)]
+    for one, path in [*same, *_two_answers(own, other)]:
+        column = path if path in other.columns else path.partition(".")[0]
+        two = f"{added.get(column)}{path[len(column) :]}"
+        if column not in added or not {one, two}.isdisjoint(chosen):
             continue
-        if "truth" in fields_of(own):
-            ways = f"{option('truth', own)} for that of {name}, or {option('truth', other)} for that of {called}"
-            raise InputError(f"{name} and {called} differ in column '{own}': add {ways}")
+        if "truth" in fields_of(one):
+            ways = f"{option('truth', one)} for that of {own.name}, or {option('truth', two)} for that of {other.name}"
+            raise InputError(f"{own.name} and {other.name} differ in column '{one}': add {ways}")
         raise InputError(
-            f"{name} and {called} both hold answers: if '{other}' of {called} is the {FIELDS['truth']}, add "
-            f"{option('answer', own)} {option('truth', other)}; if '{own}' of {name} is, {option('answer', other)} "
-            f"{option('truth', own)}; if both are of systems, give both as FILE, without --join"
+            f"{own.name} and {other.name} both hold answers: if '{two}' of {other.name} is the {FIELDS['truth']}, add "
+            f"{option('answer', one)} {option('truth', two)}; if '{one}' of {own.name} is, {option('answer', two)} "
+            f"{option('truth', one)}; if both are of systems, give both as FILE, without --join"
         )
 
 
-def _two_answers(
-    columns: Sequence[str], rows: Sequence[Row], others: Sequence[str], other_rows: Sequence[Row]
-) -> list[tuple[str, str]]:
+def _two_answers(own: Side, other: Side) -> list[tuple[str, str]]:
     """Return the places of the answers in the two files, if one is in an object or both have the same name."""
-    one, path = _answer(columns, rows), _answer(others, other_rows)
-    is_inside = one not in columns or path not in others
+    one, path = _answer(own), _answer(other)
+    is_inside = one not in own.columns or path not in other.columns
     return [(one, path)] if one and path and (is_inside or plain_name(one) == plain_name(path)) else []
 
 
-def _answer(columns: Sequence[str], rows: Sequence[Row]) -> str:
+def _answer(side: Side) -> str:
     """Return the column of the answers, or their path inside of objects; an empty text if there is none."""
-    named = [column for column in columns if "answer" in fields_of(column)]
+    rows = [*side.rows.values()]
+    named = [column for column in side.columns if "answer" in fields_of(column)]
     flat = (column for column in named if not any(is_object(row.get(column)) for row in rows))
-    return next(flat, "") or fields_inside(columns, rows).get("answer", "")
+    return next(flat, "") or fields_inside(side.columns, rows).get("answer", "")
 
 
 def _readable(rows: Iterator[PlacedRow]) -> Iterator[tuple[str, Row]]:

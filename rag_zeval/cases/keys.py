@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from unicodedata import normalize
 
@@ -18,6 +19,30 @@ from rag_zeval.text import one_line
 
 LONGEST_ID = 200  # characters
 LEAST_WORDS = 3  # of a question, by which a prompt that contains it is recognised
+
+
+@dataclass(frozen=True)
+class Side:
+    """A file to join. rows: its rows, or the first of them, by their places."""
+
+    name: str
+    rows: Mapping[str, Row]
+
+    @cached_property
+    def columns(self) -> list[str]:
+        """The columns in which a row has a value."""
+        found: dict[str, None] = {}
+        for row in self.rows.values():  # which may be many
+            found |= {column: None for column, value in row.items() if column not in found and not is_nothing(value)}
+        return [*found]
+
+    @cached_property
+    def paths(self) -> list[str]:
+        """The columns, and the paths of what is in their objects."""
+        objects = [
+            (name, held) for row in self.rows.values() for name, held in row.items() if isinstance(held, Mapping)
+        ]
+        return [*self.columns, *dict.fromkeys(f"{name}.{key}" for name, held in objects for key in held)]
 
 
 @dataclass(frozen=True)
@@ -55,7 +80,8 @@ class Pair:
 class Match:
     """Two columns by which rows have partners.
 
-    places: the rows of the other file by their keys. repeated: where the first key is that another row has, too.
+    places: where the rows of the other file are, by their keys.
+    repeated: what to say of the first key that two rows of the other file have; None if there is none.
     partners: rows, and where the partner of each is, with that partner.
     agreed: how many of them have no other question than their partners.
     """
@@ -78,101 +104,85 @@ class Match:
         return not any(isinstance(unfolded(value), (list, Mapping)) for value in values)
 
 
-def matching(
-    pairs: Iterable[Pair], sample: Sequence[Row], there: Mapping[str, Row], questions: Pair | None = None
-) -> list[Match]:
+def matching(pairs: Iterable[Pair], own: Side, other: Side, questions: Pair | None = None) -> list[Match]:
     """Return the pairs by which some of the first rows have partners among those of the other file."""
     indexes: dict[tuple[str, bool], tuple[dict[str, str], str | None]] = {}
     found = []
     for pair in pairs:
         kind = pair.key, pair.is_of_questions
         if kind not in indexes:
-            indexes[kind] = _indexed(pair, there)
+            indexes[kind] = _indexed(pair, other)
         places, repeated = indexes[kind]
-        placed = [(row, places[key]) for row in sample if (key := pair.of(row)) in places]
-        partners = [(row, place, there[place]) for row, place in placed]
+        placed = [(row, places[key]) for row in own.rows.values() if (key := pair.of(row)) in places]
+        partners = [(row, place, other.rows[place]) for row, place in placed]
         if partners:
-            agreed = sum(not (questions and questions.differ(row, other)) for row, _, other in partners)
+            agreed = sum(not (questions and questions.differ(row, partner)) for row, _, partner in partners)
             found.append(Match(pair, places, repeated, partners, agreed))
     return found
 
 
-def _indexed(pair: Pair, there: Mapping[str, Row]) -> tuple[dict[str, str], str | None]:
+def _indexed(pair: Pair, other: Side) -> tuple[dict[str, str], str | None]:
     """Return the places of rows by their keys, and what to say of the first key that different rows have."""
     places: dict[str, str] = {}
     repeated = None
-    for place, row in there.items():
+    for place, row in other.rows.items():
         key = pair.of_other(row)
-        if key is not None and there[first := places.setdefault(key, place)] != row:
+        if key is not None and other.rows[first := places.setdefault(key, place)] != row:
             repeated = repeated or f"{place}: has the same '{pair.key}' as {first}: '{shown(row, pair.key)}'"
     return places, repeated
 
 
-def best_match(matches: Sequence[Match], name: str, called: str) -> Match:
+def best_match(matches: Sequence[Match], own: Side, other: Side) -> Match:
     """Return by which columns to join. Raises InputError if that is open, or if several partners of a row are found."""
     most = max(one.agreed for one in matches)
     likely = [one for one in matches if 2 * one.agreed >= most]
     unique = [one for one in likely if one.repeated is None]
     if not unique:
         told = max(likely, key=lambda one: one.agreed).repeated
-        raise InputError(f"{told}. Each row to join needs its own; or give {called} as FILE, and join {name}")
+        raise InputError(f"{told}. Each row to join needs its own; or give {other.name} as FILE, and join {own.name}")
     best = max(unique, key=lambda one: (one.agreed, "id" in fields_of(one.pair.key)))
     for one in unique:
         places = [[place for _, place, _ in match.partners] for match in (one, best)]
         if one.agreed == best.agreed and one.pair.own != best.pair.own and places[0] != places[1]:
-            own = [match.pair.own for match in (best, one)]
-            ways = " or ".join(option("id", path) for path in own)
-            raise InputError(f"{name}: columns {quoted_list(own)} could each hold the ids of {called}: add {ways}")
+            columns = [match.pair.own for match in (best, one)]
+            ways = " or ".join(option("id", path) for path in columns)
+            raise InputError(
+                f"{own.name}: columns {quoted_list(columns)} could each hold the ids of {other.name}: add {ways}"
+            )
     return best
 
 
-def way_out(tried: Sequence[Pair], name: str, sample: Sequence[Row], called: str, there: Mapping[str, Row]) -> str:
+def way_out(tried: Sequence[Pair], own: Side, other: Side) -> str:
     """Return what to do if rows have no partners by the columns that were tried."""
-    columns, others = columns_of(sample), columns_of(there.values())
-    for file, names in ((name, columns), (called, others)):
-        if text := next(filter(is_text, names), None):
-            return f"the first line of {file} must name the columns, such as id,question; '{one_line(text)}' is no name"
-    keys = [Pair("", key) for key in paths_of(there.values())]
-    pairs = [Pair(own, pair.key) for pair in keys for own in paths_of(sample)]
-    if unique := [one for one in matching(pairs, sample, there) if one.repeated is None]:
+    for side in (own, other):
+        if text := next(filter(is_text, side.columns), None):
+            no_name = f"'{one_line(text)}' is no name"
+            return f"the first line of {side.name} must name the columns, such as id,question; {no_name}"
+    pairs = [Pair(path, key) for key in other.paths for path in own.paths]
+    if unique := [one for one in matching(pairs, own, other) if one.repeated is None]:
         pair = max(unique, key=lambda one: len(one.partners)).pair
         return f"if '{pair.own}' holds its '{pair.key}', add {option('id', pair.own)}"
-    lists = [own for own in paths_of(sample) if any(isinstance(at_path(row, own), list) for row in sample)]
-    for pair in keys if lists else ():
-        known = _indexed(pair, there)[0].keys()
-        if listed := [own for own in lists if any(_has_one(at_path(row, own), known) for row in sample)]:
+    rows = own.rows.values()
+    lists = [path for path in own.paths if any(isinstance(at_path(row, path), list) for row in rows)]
+    for key in other.paths if lists else ():
+        known = _indexed(Pair("", key), other)[0].keys()
+        if listed := [path for path in lists if any(_has_one(at_path(row, path), known) for row in rows)]:
             return (
-                f"its rows are listed by '{pair.key}' in {quoted_list(listed)}: write the texts of those that were "
+                f"its rows are listed by '{key}' in {quoted_list(listed)}: write the texts of those that were "
                 "retrieved into your rows, as column 'contexts'"
             )
-    first = next(iter(there.values()), {})
+    first, first_other = (next(iter(side.rows.values()), {}) for side in (own, other))
     for pair in tried:
-        if sample and "id" in fields_of(pair.key) and pair.of(sample[0]) and pair.of_other(first):
-            ids = f"'{shown(sample[0], pair.own)}', the other '{shown(first, pair.key)}'"
+        if "id" in fields_of(pair.key) and pair.of(first) and pair.of_other(first_other):
+            ids = f"'{shown(first, pair.own)}', the other '{shown(first_other, pair.key)}'"
             return f"both must have the same ids, but '{pair.own}' says {ids}"
-    return f"its columns are {quoted_list(others) or 'none'}. Both need a column with the same ids, such as 'id'"
+    return f"its columns are {quoted_list(other.columns) or 'none'}. Both need a column with the same ids, such as 'id'"
 
 
 def _has_one(value: Any, ids: Iterable[str]) -> bool:
     with suppress(InputError):
         return not {*as_ids(value)}.isdisjoint(ids)
     return False
-
-
-def columns_of(rows: Iterable[Row]) -> list[str]:
-    """Return the columns in which a row has a value."""
-    found: dict[str, None] = {}
-    for row in rows:  # which may be many
-        found |= {column: None for column, value in row.items() if column not in found and not is_nothing(value)}
-    return [*found]
-
-
-def paths_of(rows: Iterable[Row]) -> list[str]:
-    """Return the columns of rows, and the paths of what is in their objects."""
-    inside = {
-        f"{name}.{key}": None for row in rows for name, held in row.items() if isinstance(held, Mapping) for key in held
-    }
-    return [*columns_of(rows), *inside]
 
 
 def are_alike(own: str, other: str) -> bool:
