@@ -15,6 +15,7 @@ from rag_zeval.text import QUESTION_MARKS
 
 ASKED = {"question", "answer"}  # a row is told from other objects by the fields that it names
 DEEPEST = 3  # names in the path to rows
+EXAMPLE = '{"question": ..., "answer": ...}'
 LOOKED_AT = 100  # rows of a list by whose names it is told from others
 COLUMNS, LIST, BY_ID = 2, 1, 0  # kinds of rows that name no field, the most likely first
 
@@ -43,7 +44,7 @@ def rows_of(content: Any, source: object, chosen: Mapping[str, str] | None = Non
     """
     if isinstance(content, list):
         if content and all(isinstance(item, list) for item in content):
-            raise InputError(f"{source}: has rows without column names; write each row as an object")
+            raise InputError(f"{source}: has rows without column names; write each row as {EXAMPLE}")
         return content
     if not isinstance(content, Mapping):
         raise InputError(f"{source}: must hold a JSON list or object, found {type(content).__name__}")
@@ -60,7 +61,7 @@ def rows_of(content: Any, source: object, chosen: Mapping[str, str] | None = Non
         return held[0].rows
     if len(content) > 1 and all(isinstance(value, list) for value in content.values()) and _named(content) >= ASKED:
         told = ", ".join(f"'{name}' has {len(value)}" for name, value in content.items())
-        raise InputError(f"{source}: its columns differ in length: {told}; write each row as an object")
+        raise InputError(f"{source}: its columns differ in length: {told}; write each row as {EXAMPLE}")
     if len(content) > 1 and all(map(_is_key, content)) and all(map(_is_value, content.values())):
         key = "question" if any(name.rstrip().endswith(QUESTION_MARKS) for name in content) else "id"
         stem = Path(str(source)).name.partition(".")[0]

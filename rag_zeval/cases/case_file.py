@@ -42,10 +42,11 @@ class CaseFile:
     @cached_property
     def several(self) -> int:
         """The number of questions that one system seems to answer in several ways."""
-        if self.columns.of.keys() & {"system", "answers", "run"}:
+        if self.columns.of.keys() & {"answers", "run"}:
             return 0
-        answers = {(case.question, *case.answers.values()) for case in self.cases}
-        return sum(number > 1 for number in Counter(question for question, *_ in answers).values())
+        answers = {(case.question, *case.answers.items()) for case in self.cases}
+        asked = Counter((question, *(system for system, _ in of)) for question, *of in answers)
+        return len({question for (question, *_), number in asked.items() if number > 1})
 
     def lines(self) -> Iterator[str]:
         """Yield the report on the file: which column holds each field, in how many cases, and what is not used."""
@@ -55,7 +56,8 @@ class CaseFile:
             yield f"  {joined}"
         yield from self.columns.lines(self._count, count)
         if self.unnamed:
-            yield f"  id: missing in {self.unnamed} of {count}, which are paired with other files by their question"
+            missing = f"missing in {self.unnamed} of {counted(count, 'case')}"
+            yield f"  id: {missing}; these are paired with other files by their question"
         if self.system is not None:
             yield f"  system: '{self.system}', for answers that name none"
         if self.encoded:
@@ -79,8 +81,15 @@ class CaseFile:
         yield from several_contexts(self.cases)
         yield from whole_prompts(self.cases)
         if self.several:
-            said = f"several answers to {counted(self.several, 'question')}; if they are of several systems, or"
-            yield f"{said} versions of one, add {one_option('system', self.naming or ('COLUMN',))}"
+            said = f"several answers to {counted(self.several, 'question')}, each judged as a case of its own"
+            if "system" in self.columns.of:
+                yield f"{said}, although they are of the same system"
+            else:
+                way_out = one_option("system", self.naming or ("COLUMN",))
+                yield f"{said}; if they are of several systems, or versions of one, add {way_out}"
+        for field in ("contexts", "truth"):
+            if field in self.columns.of and not self._count(field):
+                yield f"column '{self.columns.of[field]}' is empty in every row"
         texts = {(case.question, *case.answers.items(), case.contexts) for case in self.cases}
         if repeated := len(self.cases) - len(texts):
             said = f"{counted(repeated, 'case')} with the question, answer and contexts of another"

@@ -21,7 +21,7 @@ from rag_zeval.cases.names import (
     snake_name,
 )
 from rag_zeval.cases.printed import printed, printed_chunk, unfolded
-from rag_zeval.cases.texts import LABEL, NUMBER, is_label, is_title, is_verdict
+from rag_zeval.cases.texts import LABEL, NUMBER, is_flag, is_label, is_title, is_verdict
 from rag_zeval.errors import InputError
 from rag_zeval.text import is_blank, shell_word
 
@@ -63,20 +63,21 @@ def is_numbers(value: Any) -> bool:
 
 def are_labels(texts: Sequence[str]) -> bool:
     """Whether contexts are no texts, but labels, verdicts, yes, no and titles. One title alone may be a fact."""
-    are_such = bool(texts) and all(_is_no_context(text) or is_title(text) for text in texts)
-    return are_such and (len({*texts}) > 1 or _is_no_context(texts[0]))
+    are_such = bool(texts) and all(is_no_context(text) or is_title(text) for text in texts)
+    return are_such and (len({*texts}) > 1 or is_no_context(texts[0]))
 
 
 def label_in(values: Iterable[Any]) -> str | None:
     """Return the first of the chunks in these values if all are labels, verdicts, yes or no. Otherwise return None."""
     with suppress(InputError):
         texts = [text for value in values for text in as_chunks(value)[0]]
-        return texts[0] if texts and all(map(_is_no_context, texts)) else None
+        return texts[0] if texts and all(map(is_no_context, texts)) else None
     return None
 
 
-def _is_no_context(text: str) -> bool:
-    return is_label(text) or is_verdict(text) or text.strip().lower() in ("yes", "no", "true", "false")
+def is_no_context(text: str) -> bool:
+    """Whether a text is a label, a verdict, yes or no, and so no retrieved context."""
+    return is_label(text) or is_verdict(text) or is_flag(text) or text.strip().lower() in ("yes", "no")
 
 
 def as_text(value: Any) -> str | None:
@@ -137,9 +138,10 @@ def _inner_text(item: Mapping[Any, Any], column: str = "COLUMN") -> Any:
         return None
     if len({str(text) for text in texts.values()}) != 1:
         found = " and ".join(texts) or f"only {', '.join(map(str, item)) or 'an empty object'}"[:MOST_FIELDS]
+        way_out = f"as in --map {shell_word(f'contexts={_path_of_text(item, column)}')}"
         raise InputError(
-            f"an object does not say which text is the chunk; found {found}. Name the path of the text, as in "
-            f"--map {shell_word(f'contexts={_example(item, column)}')}, or call it one of {', '.join(CHUNK_TEXT)}"
+            f"an object does not say which text is the chunk; found {found}. Name the path of the text, {way_out}, or "
+            f"call it one of {', '.join(CHUNK_TEXT)}"
         )
     return next(iter(texts.values()))
 
@@ -274,8 +276,8 @@ def _chunk(item: Any, column: str) -> tuple[str | None, str | None]:
     return as_text(text), next((as_id(id_) for id_ in ids if not isinstance(id_, list)), None)  # LangChain: a class
 
 
-def _example(item: Mapping[str, Any], column: str) -> str:
-    """Return the path to a text inside the chunks of a column, or an example of one.
+def _path_of_text(item: Mapping[str, Any], column: str) -> str:
+    """Return the path to a text inside the chunks of a column, or how to write one.
 
     If the object itself holds chunks under numbered names, as in `{"doc1": "It is.", "doc2": "So."}`, it leads to all.
     """
@@ -287,7 +289,7 @@ def _example(item: Mapping[str, Any], column: str) -> str:
     inner = {name: value for name, value in item.items() if isinstance(value, Mapping)}
     paths = [f"{column}.{name}.{last}" for name, value in inner.items() for last in _texts(value)]
     leaves = [path for path, value in _leaves(item, column) if isinstance(value, str)]
-    return next(iter(paths or (leaves if len(leaves) == 1 else ())), "hits._source.text")
+    return next(iter(paths or (leaves if len(leaves) == 1 else ())), f"{column}.NAME")
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rag_zeval.cases.cells import is_nothing, is_numbers
+from rag_zeval.cases.cells import is_nothing, is_numbers, is_object
 from rag_zeval.cases.id_columns import id_columns, looks_like
 from rag_zeval.cases.missing import NEEDED, missing_columns
 from rag_zeval.cases.names import FIELDS, IDS, LAYOUTS, NAMES, VAGUE, Layout, fields_of, plain_name, snake_name
@@ -122,7 +122,8 @@ class _Choice:
         for one in self.taken.keys() & inside.keys() & {*NEEDED, *self.wanted.needs} - self.names.keys():
             if self._is_empty(self.taken[one]):
                 del self.taken[one]
-        untrue = {root for name in self.refused for root in roots_of(name, self.there)}
+        flat = [name for name in self.refused if not self.survey.all_are(is_object, name)]  # objects hold other fields
+        untrue = {root for name in flat for root in roots_of(name, self.there)}
         self._check_needs(untrue)
         if {"answers", "answer"} <= self.taken.keys():  # the user chose one of them
             del self.taken["answers" if "answer" in self.names else "answer"]

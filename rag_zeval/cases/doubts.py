@@ -15,11 +15,15 @@ from rag_zeval.replies.thoughts import final_texts
 
 LOST_LETTER = "\ufffd"
 LONGEST_CELL = 32_767  # characters that Excel keeps of a text
+SHORTEST_CUT = 100  # characters of texts that were cut off, so that several have the same length
+LONGEST_CUT = {"contexts": 300}  # longer contexts of the same length may be chunks of a fixed size
+FEW = 3  # texts
 LONG_CONTEXT = 30  # characters of a context that no question contains by chance
 LONGEST_ERROR = 500  # characters; a longer answer may well be about errors
 # What systems return in place of an answer. Words such as "too many requests" may be in an answer, but not begin it.
 ERROR = re.compile(
-    r"\A\W*error(?: code)?:|error code: \d{3} -|\A\{['\"]error['\"]:|traceback \(most recent call last\)"
+    r"\A\W*error(?: code)?:|\A\W*(?:\w+ ){0,2}error\W{1,3}[45]\d\d\b|error code: \d{3} -"
+    r"|\A\{['\"]error['\"]:|traceback \(most recent call last\)"
     r"|\A\w+(?:Error|Exception)[:(\[]|\b(?:limit|quota) (?:was |has been )?(?:exceeded|reached)"
     r"|\A[a-z]* ?(?:\d{3})?\W*(?:too many requests|internal server error|service unavailable|gateway time-?out)",
     re.IGNORECASE,
@@ -128,6 +132,17 @@ def doubts(cases: Sequence[Case]) -> Iterator[str]:
             if found and (not doubt.share or len(found) >= max(2, doubt.share * len(of))):
                 said = doubt.said.format(text=found[0], texts=" or ".join(map(repr, dict.fromkeys(found))))
                 yield f"{FIELDS[field]}: {len(found)} of {len(of)} {said}"
+    for field in ALL:
+        yield from _cut_off(field, texts[field])
+
+
+def _cut_off(field: str, texts: Sequence[str]) -> Iterator[str]:
+    """Yield in words that at least half of a field's texts have exactly the same, greatest length."""
+    most = max(map(len, texts), default=0)
+    longest = [text for text in texts if len(text) == most and not text.endswith(("...", "…"))]
+    is_cut = 2 * len(longest) >= len(texts) and len({*longest}) >= FEW
+    if is_cut and SHORTEST_CUT <= most <= LONGEST_CUT.get(field, most):
+        yield f"{FIELDS[field]}: {len(longest)} of {len(texts)} have exactly {most} characters; they seem to be cut off"
 
 
 def labels(cases: Sequence[Case]) -> Iterator[str]:

@@ -136,11 +136,18 @@ def _check_meant(own: Side, other: Side, added: Mapping[str, str], best: Match, 
         if "truth" in fields_of(one):
             ways = f"{option('truth', one)} for that of {own.name}, or {option('truth', two)} for that of {other.name}"
             raise InputError(f"{own.name} and {other.name} differ in column '{one}': add {ways}")
-        raise InputError(
-            f"{own.name} and {other.name} both hold answers: if '{two}' of {other.name} is the {FIELDS['truth']}, add "
-            f"{option('answer', one)} {option('truth', two)}; if '{one}' of {own.name} is, {option('answer', two)} "
-            f"{option('truth', one)}; if both are of systems, give both as FILE, without --join"
-        )
+        if any("truth" in fields_of(column) for column in (*own.columns, *other.columns)):
+            ways = (
+                f"to judge '{one}' of {own.name}, add {option('answer', one)}; to judge '{two}' of {other.name}, "
+                f"{option('answer', two)}"
+            )
+        else:
+            ways = (
+                f"if '{two}' of {other.name} is the {FIELDS['truth']}, add {option('answer', one)} "
+                f"{option('truth', two)}; if '{one}' of {own.name} is, {option('answer', two)} {option('truth', one)}"
+            )
+        both = f"{option('answer', one)} {option('answer', two)}"
+        raise InputError(f"{own.name} and {other.name} both hold answers: {ways}; if both are of systems, {both}")
 
 
 def _two_answers(own: Side, other: Side) -> list[tuple[str, str]]:

@@ -37,7 +37,7 @@ GOLD_ANSWERS = (
 ANSWERS_ALONE = "If the questions are in another file, add --join FILE"
 NOTHING_TO_CHECK = (
     "There is nothing to check the answers against: add the retrieved contexts, or the ground truth. If they are in "
-    "another file, add --join FILE. --criteria relevance needs neither"
+    "another file, add --join FILE. To judge the answers without either, add --criteria relevance"
 )
 
 
@@ -55,6 +55,7 @@ def missing_columns(
     if not taken and (text := next(filter(is_text, there), None)):
         return f"the first line must name the columns, such as question,answer,contexts; '{text}' is no name"
     places = {path: place for path, place in places_in(sample).items() if path not in taken.values()}
+    places = {path: place for path, place in places.items() if not place.is_judged}
     likely = {path: place for path, place in places.items() if not place.is_beside_truth}
     systems = answers_of_systems({path: one.values for path, one in likely.items()} if "answer" in lacking else {})
     likely = {path: place for path, place in likely.items() if path not in systems}
@@ -65,9 +66,9 @@ def missing_columns(
     known = {*taken, *found, *(["answer"] if systems else [])}
     unknown = [field for field in lacking if not NEEDED.get(field, {field}) & known]
     rest = [place for path, place in places.items() if path not in (*systems, *found.values())]
-    possible = [field for field in unknown if field not in TEXTS or _is_possible(field, rest)]
+    possible = [field for field in unknown if field not in TEXTS or _is_possible(field, rest, len(sample))]
     possible += ["truth"] if "contexts" in possible and "truth" in others else []
-    said += _advice(lacking, taken, known, unknown, possible)
+    said += _advice(taken, known, unknown, possible)
     if systems:
         said.append(told_as_answers(systems))
     if found:
@@ -75,14 +76,23 @@ def missing_columns(
         shown = ", ".join(f"'{path}' says '{_shown(field, path, sample)}'" for field, path in found.items())
         said.append(f"Add {options}, if that is what they hold: {shown}")
     if possible:
-        options = " ".join(option(field, "COLUMN") for field in possible)
-        named = " or the ".join(FIELDS[field] for field in possible)
-        said.append(f"If another column holds the {named}, add {options}")
+        named = _one_of_each({field: f"the {FIELDS[field]}" for field in possible})
+        options = _one_of_each({field: option(field, "COLUMN") for field in possible})
+        said.append(f"If another column holds {named}, add {options}")
+    is_gold = plain_name(taken.get("answer", "")) == "answer" and "truth" not in known  # as test sets may call it
+    if is_gold and "contexts" in lacking and "question" in known:
+        said.append(GOLD_ANSWERS)
     return ". ".join(said)
 
 
+def _one_of_each(words: Mapping[str, str]) -> str:
+    """Return the words of fields as one text: contexts and ground truth are alternatives, the others are not."""
+    others = " and ".join(said for field, said in words.items() if field not in ("contexts", "truth"))
+    either = " or ".join(said for field, said in words.items() if field in ("contexts", "truth"))
+    return ", and ".join(filter(None, (others, either)))
+
+
 def _advice(
-    lacking: Collection[str],
     taken: Mapping[str, str],
     known: Collection[str],
     unknown: Sequence[str],
@@ -97,10 +107,8 @@ def _advice(
         yield QUESTIONS_ALONE
     if unknown == ["contexts"] and not possible:
         yield NOTHING_TO_CHECK
-    is_gold = plain_name(taken.get("answer", "")) == "answer" and "truth" not in known  # as test sets may call it
-    if is_gold and "contexts" in lacking and "question" in known:
-        yield GOLD_ANSWERS
-    if unknown[:1] == ["question"] and "answer" in known and "question" not in possible:
+    is_elsewhere = "question" not in possible or "id" in taken
+    if unknown[:1] == ["question"] and "answer" in {*known, *possible} and is_elsewhere:
         yield ANSWERS_ALONE
 
 
@@ -108,15 +116,18 @@ def is_text(name: str) -> bool:
     """Whether a column's name looks like a value, or like a line of a file that is no table."""
     return (
         len(name.split()) > MOST_WORDS
-        or name.endswith((".", "。", *QUESTION_MARKS))
+        or name.endswith(("。", *QUESTION_MARKS))
+        or (name.endswith(".") and " " in name)  # but S.No. is a name
         or name.startswith(("-", "# "))
         or ": " in name
     )
 
 
-def _is_possible(field: str, places: Iterable[Place]) -> bool:
-    """Whether any of these places holds texts of the kind that a field has."""
+def _is_possible(field: str, places: Iterable[Place], rows: int) -> bool:
+    """Whether any of these places holds texts of the kind that a field has. Most rows have a question."""
     free = [place for place in places if not (place.is_aside(field) or place.says_other(field))]
+    if field == "question":
+        free = [place for place in free if 2 * len(place.values) >= rows]
     return any(place.has_passages if field == "contexts" else place.has_sentences for place in free)
 
 

@@ -43,13 +43,19 @@ WORDS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 # With these a name begins or ends if what it holds is neither a question nor an answer nor a context, but about one.
 ASIDE = {
-    "category", "choice", "comment", "date", "description", "error", "explanation", "feedback", "file", "id", "is",
+    "category", "choice", "comment", "date", "decision", "description", "error", "explanation", "failure", "feedback",
+    "file", "id", "is",
     "justification", "keyword", "kind", "label", "length", "link", "metadata", "missing", "name", "note",
     "option", "page", "persona", "rationale", "reason", "reasoning", "score", "span", "style", "template", "term",
-    "time", "timestamp", "title", "type", "url",
+    "time", "timestamp", "title", "trace", "type", "url",
     "anmerkung", "begrundung", "bemerkung", "categoria", "categorie", "comentario", "commentaire", "hinweis",
     "kategori", "kategoria", "kategorie", "kommentar", "nota", "observacao", "observacion", "remarque", "titel",
     "titre", "titulo",
+}  # fmt: skip
+# Words in the name of an object that holds what a judge or a metric said about an answer.
+JUDGED = {
+    "critique", "faithful", "faithfulness", "grounded", "groundedness", "judge", "judgement", "judgment", "metric",
+    "precision", "recall", "relevance", "relevancy", "verdict",
 }  # fmt: skip
 SHORT = 4  # letters of a Latin word that is compared as a whole
 BEGIN, END = r"(?<![^\W_])", r"(?![^\W_])"  # of a word
@@ -91,6 +97,15 @@ def is_aside(name: str) -> bool:
     """
     words = words_of(_folded(name))
     return any({word, word.removesuffix("s")} & ASIDE for word in words[:1] + words[-1:])
+
+
+def is_judged(name: str) -> bool:
+    """Whether an object's name says that a judge or a metric wrote what it holds.
+
+    >>> is_judged("faithfulness"), is_judged("judge_result"), is_judged("result")
+    (True, True, False)
+    """
+    return any({word, word.removesuffix("s")} & JUDGED for word in words_of(name))
 
 
 def misspelt_field(name: str) -> str | None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from rag_zeval.cases.cells import is_nothing
 from rag_zeval.cases.columns import Columns
+from rag_zeval.cases.paths import option
 from rag_zeval.cases.row_files import PlacedRow
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
@@ -39,7 +40,9 @@ def _conflict(rows: list[tuple[str, Row]], columns: Columns) -> str | None:
                 places.setdefault(" ".join(str(value).split()), place)
         if len(places) > 1:
             first, second, *_ = places.values()
-            return f"its query has {len(places)} different {name}s, at {first} and {second}: give each its own id"
+            told = f"its query has {len(places)} different {name}s, at {first} and {second}: give each its own id"
+            is_open = name == "answer" and "system" not in columns.of
+            return f"{told}; if they are of several systems, add {option('system', 'COLUMN')}" if is_open else told
     return None
 
 

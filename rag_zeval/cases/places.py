@@ -12,18 +12,19 @@ from rag_zeval.cases.cells import (
     as_ids,
     as_text,
     as_truth,
+    is_no_context,
     is_nothing,
     is_numbers,
     is_object,
     is_readable,
     label_in,
 )
-from rag_zeval.cases.name_words import field_said_by, is_about_truth, is_aside
+from rag_zeval.cases.name_words import field_said_by, is_about_truth, is_aside, is_judged, words_of
 from rag_zeval.cases.names import CHUNK_TEXT, TEXT_PARTS, fields_of, plain_name, snake_name
 from rag_zeval.cases.nested import EXPECTED, SPEAKERS, fields_in_record, role_of, text_name
 from rag_zeval.cases.paths import ABSENT, at_path, is_number, stem_of
 from rag_zeval.cases.printed import unfolded
-from rag_zeval.cases.texts import LETTER, is_label, is_prose, is_sentence, is_verdict
+from rag_zeval.cases.texts import LETTER, NUMBER, is_flag, is_label, is_prose, is_sentence, is_verdict
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
 from rag_zeval.text import QUESTION_MARKS, one_line
@@ -31,6 +32,7 @@ from rag_zeval.text import QUESTION_MARKS, one_line
 FEW = 3  # texts
 MOST_WORDS = 6  # in a title
 LEAST_WORDS = 4  # in a text that seems to be an answer, although its name does not say so
+TITLES = {"file", "id", "link", "name", "note", "page", "path", "section", "title", "type", "url"}  # in names: no texts
 DEEPEST = 4  # names in a path
 LOOKED_INSIDE = 10  # rows of every file into whose objects we look, which may have many names
 
@@ -64,6 +66,11 @@ class Place:
         if plain_name(outer.partition(".")[0]) in EXPECTED:
             return not fields_in_record(self.path)
         return bool(dot) and any(map(is_about_truth, outer.split("."))) and "truth" not in self.fields
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether this is inside of what a judge or a metric said."""
+        return any(map(is_judged, self.path.split(".")[:-1]))
 
     def is_aside(self, field: str) -> bool:
         """Whether the name says that this belongs to something else, or was expected instead of given."""
@@ -112,8 +119,10 @@ class Place:
         is_contexts = field == "contexts"
         texts = [text for one in self.values for text in as_chunks(one)[0]] if is_contexts else texts_in(self.values)
         texts = [text for text in texts if LETTER.search(text) and not is_label(text)]
-        texts = [text for text in texts if text.lower() not in ("true", "false")]
-        return bool(texts) and (is_contexts or (2 * len(texts) >= len(self.values) and vary(texts)))
+        texts = [text for text in texts if not is_flag(text)]
+        if is_contexts:
+            return not all(map(is_no_context, texts))
+        return bool(texts) and 2 * len(texts) >= len(self.values) and vary(texts)
 
     @cached_property
     def has_passages(self) -> bool:
@@ -128,7 +137,10 @@ class Place:
         contexts: the values of the retrieved contexts, if they are known.
         """
         if field == "contexts" and (label := label_in(self.values)):
-            return f"numbers, ids, links or names of files, such as '{one_line(label)}'"
+            kind = "numbers" if NUMBER.fullmatch(label) else "ids, links or names of files"
+            return f"{kind}, such as '{one_line(label)}'"
+        if field == "contexts" and self._are_objects_without_text:
+            return "objects without a text"
         if field == "context_ids" != self.path and (joined := [one for one in self.values if not is_readable(one)]):
             return f"several ids in one text, such as '{one_line(str(joined[0]))}'"
         with suppress(InputError):
@@ -140,6 +152,12 @@ class Place:
                 if is_one and any(len(as_chunks(value)[0]) > 1 for value in contexts):
                     return f"one id a row, such as '{self.values[0]}', for several contexts"
         return None
+
+    @property
+    def _are_objects_without_text(self) -> bool:
+        """Whether no value can be read as contexts, and none holds a sentence under any name for a text."""
+        values = [value for value in self.values if unfolded(value)]
+        return bool(values) and not any(_are_read(value) or any(_prose_in(value)) for value in values)
 
     @property
     def has_sentences(self) -> bool:
@@ -269,6 +287,26 @@ def texts_in(values: Sequence[Any]) -> list[str]:
             with suppress(InputError):
                 texts += [text] if (text := as_text(value)) else []
     return texts
+
+
+def _are_read(contexts: Any) -> bool:
+    with suppress(InputError):
+        as_chunks(contexts)
+        return True
+    return False
+
+
+def _prose_in(value: Any) -> Iterator[str]:
+    """Yield the texts in a value that are longer than titles, except those whose names say that they are titles."""
+    held = unfolded(value)
+    if isinstance(held, Mapping):
+        for name, inner in held.items():
+            yield from () if {word.removesuffix("s") for word in words_of(str(name))} & TITLES else _prose_in(inner)
+    elif isinstance(held, list):
+        for item in held:
+            yield from _prose_in(item)
+    elif isinstance(held, str) and is_sentence(held, MOST_WORDS):
+        yield held
 
 
 def _sentences(value: Any) -> list[str]:

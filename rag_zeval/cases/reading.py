@@ -199,6 +199,7 @@ class _Ids:
         self.asked_otherwise = False
         self._columns = columns
         self._first: dict[tuple[str, ...], tuple[str, Case]] = {}  # by id and systems
+        self._answered: dict[tuple[Any, ...], tuple[str, Case]] = {}  # by id and answers
         self._repeated: Counter[tuple[str, ...]] = Counter()
 
     def of(self, given: str | None, case: Case, row: Row, place: str) -> str:
@@ -212,10 +213,10 @@ class _Ids:
         key = (id_, *case.answers)
         first, other = self._first.setdefault(key, (place, case))
         self.unnamed += given is None
-        is_passage = first != place and isinstance(columns.value(row, "contexts"), str)
-        if is_passage and other.answers == case.answers and other.contexts != case.contexts:
+        answered, same = self._answered.setdefault((id_, *case.answers.items()), (place, case))
+        if isinstance(columns.value(row, "contexts"), str) and same.contexts != case.contexts:
             raise InputError(
-                f"has the same question and answer as {first} but another context: if each row is one "
+                f"has the same question and answer as {answered} but another context: if each row is one "
                 f"retrieved passage, add {option('passage', columns.of['contexts'])}"
             )
         if given is not None and first != place and "run" not in columns.of:

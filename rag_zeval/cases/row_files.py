@@ -268,7 +268,9 @@ def _delimited(path: Path, encoding: str, delimiter: str | None) -> Iterator[Pla
                 yield f"{path}:{line}", found
                 is_empty = False
         if names and is_empty:
-            hint = "" if any(map(fields_of, names)) else "; if it is a row, write the names of the columns above it"
+            hint = (
+                "" if any(map(fields_of, names)) else "; if that line is a row, add one with the columns' names above"
+            )
             raise InputError(f"{path}: no rows below the first line{hint}")
 
 

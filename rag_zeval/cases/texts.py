@@ -34,6 +34,11 @@ def is_verdict(text: str) -> bool:
     return text.strip().lower() in VERDICTS or TAG.fullmatch(text.strip()) is not None
 
 
+def is_flag(text: str) -> bool:
+    """Whether a text is a truth value. But yes and no may well be answers."""
+    return text.strip().lower() in ("true", "false")
+
+
 def is_title(text: str) -> bool:
     """Whether a text is short, begins with a capital letter or a number and does not end as a sentence does.
 

@@ -13,6 +13,7 @@ from rag_zeval.cases.places import Place
 from rag_zeval.cases.printed import unfolded
 from rag_zeval.cases.survey import UNNAMED, Survey
 from rag_zeval.cases.systems import answers_of_systems, several_answers
+from rag_zeval.cases.texts import is_flag
 from rag_zeval.cases.wanted import Wanted
 from rag_zeval.files import Row
 
@@ -71,6 +72,8 @@ class Unused:
             is_text = name not in self.survey.wrappers
             return {name: _advice("gold_chunk_ids", name)} if is_wanted and is_text else {}
         place = Place(name, self.survey.values(name))
+        if place.values and all(is_flag(str(value)) for value in place.values):
+            return {}
         field = ""
         if name in self.meant_otherwise:  # without a field for contexts, it may only seem to hold these
             told = f"it is {self.meant_otherwise[name]}" if "contexts" in self.wanted.fields else ""

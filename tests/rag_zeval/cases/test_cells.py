@@ -99,7 +99,7 @@ def test_a_text_that_stands_for_a_lost_object_is_refused() -> None:
         ),
         (
             {"title": "It", "url": "b"},
-            "found only title, url. Name the path of the text, as in --map contexts=hits._source",
+            "found only title, url. Name the path of the text, as in --map contexts=C.NAME, or",
         ),
     ],
 )

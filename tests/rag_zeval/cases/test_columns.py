@@ -232,8 +232,11 @@ VERDICTS = [{"question": f"q{at}?", "result": said} for at, said in enumerate(("
     [
         (
             [{**BASE, "contexts": count} for count in (5, "0", 12.5)],
-            "; column 'contexts' is not used: it holds numbers, ids, links or names of files, "
-            "such as '5'; to use it all the same, add --map contexts=contexts",
+            "; column 'contexts' is not used: it holds numbers, such as '5'; to use it all the same, add --map context",
+        ),
+        (
+            [BASE | {"contexts": [{"rank": 1, "title": "When it opens and when it closes"}, {"rank": 2}]}],
+            "it holds objects without a text; to use",
         ),
         ([{**BASE, "contexts": said} for said in (True, "no")], "such as 'True'"),
         ([{**BASE, "contexts": ["doc_1", "Handbook of 2024.PDF"]}, BASE | {"contexts": []}], "such as 'doc_1'"),
@@ -280,7 +283,7 @@ def test_of_numbered_columns_those_with_texts_are_contexts_or_are_told_once() ->
     assert read_cases([row | texts]).cases[0].contexts == ("It is.", "So it is.")
     others = {"retrieved_cont1": "It is.", "retrieved_cont2": "So it is.", "retrieved_page1": 3, "retrieved_page2": 5}
     assert read_cases([row | others]).columns.overlooked == {
-        "chunk_*": "it holds numbers, ids, links or names of files, such as 'a.pdf'; "
+        "chunk_*": "it holds ids, links or names of files, such as 'a.pdf'; "
         'to use it all the same, add --map "contexts=chunk_*"',
         "retrieved_cont*": 'if it holds the retrieved contexts, add --map "contexts=retrieved_cont*"',
     }
@@ -531,10 +534,24 @@ def test_what_a_file_lacks_is_told() -> None:
         ({"qid": "7", "answer": "a"}, "If the questions are in another file"),
         ({"question": "q?", "answer": "a"}, "There is nothing to check the answers against"),
         ({"question": "q?", "answer": "a", "citations": [{"quote": TEXT}]}, "If 'answer' holds the right answers"),
-        ({"question": "q?", "response": "a", "topic": "the opening hours"}, "needs neither$"),
+        (
+            {"question": "q?", "response": "a", "topic": "the opening hours"},
+            "without either, add --criteria relevance$",
+        ),
+        ({"qid": "7", "answer": "a", "said": TEXT}, "If the questions are in another file"),
+        ({"question": "q?", "response": "a", "faithfulness": {"unsupported": [TEXT]}}, "relevance$"),  # a judge's
+        ({"question": "q?", "contexts": TEXT, "trace": TEXT}, r"questions. If the answers are in another .* FILE$"),
+        ({"S.No.": 1, "said": "It opens at nine."}, "columns: 'S.No.', 'said'"),
     ):
         with pytest.raises(InputError, match=told):
             read_cases([row])
+
+
+def test_other_columns_may_hold_the_question_and_the_answer_and_one_of_contexts_and_truth() -> None:
+    told = "holds the question and the answer, and the retrieved contexts or the ground truth, add --map question="
+    ways = "COLUMN and --map answer=COLUMN, and --map contexts=COLUMN or --map truth=COLUMN"
+    with pytest.raises(InputError, match=told + ways):
+        read_cases([{"name": at, "said": TEXT} for at in range(3)])
 
 
 def test_contexts_inside_an_unused_column_are_told() -> None:

@@ -246,6 +246,18 @@ def test_a_user_is_asked_what_two_files_mean(rows: Any, others: Any, told: str) 
     assert told in str(failed.value)
 
 
+def test_the_two_answers_may_be_those_of_two_systems() -> None:
+    rows = [{**row, "response": f"{row['qid']} says so"} for row in ANSWERS]
+    others = [{"qid": row["qid"], "question": "q?", "response": "another", "gold": "t"} for row in ANSWERS]
+    with pytest.raises(
+        InputError, match=r"to judge 'response' of list, add --map answer=response; to judge 'list.resp"
+    ):
+        read_cases(rows, join=others)
+    assert all(case.truth == "t" for case in read_cases(rows, {"answer": "response"}, join=others).cases)
+    both = read_cases(rows, {"answer": ["response", "list.response"]}, join=others)
+    assert all(len(case.answers) == 2 for case in both.cases)
+
+
 def test_what_the_user_says_of_two_columns_is_heeded() -> None:
     rows = [{"id": row["qid"], "answer": row["response"]} for row in ANSWERS]
     passages = [{"id": row["qid"], "answer": row["contexts"][0], "question": "q?"} for row in ANSWERS]

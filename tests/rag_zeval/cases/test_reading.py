@@ -69,7 +69,7 @@ def test_what_stands_where_is_told() -> None:
         "  answer: column 'answer', in 2 of 2",
         "  retrieved contexts: column 'contexts', in 2 of 2",
         "  ground truth: column 'truth', in 1 of 2",
-        "  id: missing in 2 of 2, which are paired with other files by their question",
+        "  id: missing in 2 of 2 cases; these are paired with other files by their question",
         "  system: 'mine', for answers that name none",
         "  not used: 'time', 'chunks', 'questoin'",
         "  warning: column 'chunks' is not used; if it holds the retrieved contexts, add --map contexts=chunks",
@@ -145,6 +145,9 @@ LONG = "The museum opens at nine on all days of the week. "
             "answer: 1 of 2 seem to be errors, which are judged as answers; if they are, empty these cells: Err",
         ),
         ({"answer": "Rate limit exceeded. Try later."}, "answer: 1 of 2 seem to be errors"),
+        ({"answer": "[Gemini error] 400 API key not valid."}, "answer: 1 of 2 seem to be errors"),
+        ({"answer": "An error of 400 metres was found."}, None),
+        ({"contexts": ()}, None),
         ({"answer": "HTTP 429 stands for too many requests."}, None),
         ({"answer": f"{LONG[:40]}..."}, None),  # one text
         (
@@ -233,10 +236,13 @@ def test_contexts_that_deepeval_joined_are_several(cell: Any, contexts: tuple[st
 
 def test_several_answers_to_a_question_may_be_of_several_systems() -> None:
     rows = [{**ROWS[0], "id": at, "answer": text, "provider": text} for at, text in enumerate("xy")]
-    told = "several answers to 1 question; if they are of several systems, or versions of one, add --map system="
-    assert f"{told}provider" in str(read_cases(rows))
-    assert f"{told}COLUMN" in str(read_cases([{**row, "provider": 1} for row in rows]))
+    told = "several answers to 1 question, each judged as a case of its own"
+    advice = f"{told}; if they are of several systems, or versions of one, add --map system="
+    assert f"{advice}provider" in str(read_cases(rows))
+    assert f"{advice}COLUMN" in str(read_cases([{**row, "provider": 1} for row in rows]))
     assert "several answers" not in str(read_cases(rows, {"system": "provider"}))
+    one = [{**row, "provider": "x"} for row in rows]
+    assert f"{told}, although they are of the same system" in str(read_cases(one, {"system": "provider"}))
     assert ids([{**row, "id": "a", "repetition_number": at} for at, row in enumerate(rows)]) == ["a", "a#2"]
 
 
@@ -391,6 +397,11 @@ def test_a_passage_a_row_under_another_name_is_not_judged_row_by_row() -> None:
         read_cases(rows)
     (case,) = read_cases(rows, {"passage": "context"}).cases
     assert case.contexts == ("one", "two")
+    others = [{**row, "answer": "another", "arm": "b"} for row in rows]  # of another system, which no column names
+    with pytest.raises(InputError, match=r"row 3: has the same question and answer as row 2 but"):
+        read_cases([rows[0], others[0], others[1]])
+    with pytest.raises(InputError, match=r"2 different answers, .* of several systems, add --map system=COLUMN"):
+        read_cases([*rows, *others], {"passage": "context"})
     rows = [rows[0], {"context": "two"}]  # as in a spreadsheet, where the row above is meant
     with pytest.raises(InputError, match=r"row 2: .*repeat its 'question' here, and add --map passage=context; else"):
         read_cases(rows)
@@ -541,3 +552,28 @@ def test_a_set_of_cases_names_each_and_knows_what_to_judge_by() -> None:
     ]:
         with pytest.raises(InputError, match=message):
             CaseSet([case]).sources(against)
+
+
+@pytest.mark.parametrize(
+    ("field", "length", "warned"),
+    [
+        ("answer", 200, True),
+        ("truth", 500, True),
+        ("contexts", 200, True),
+        ("contexts", 500, False),
+        ("answer", 90, False),
+    ],
+)
+def test_texts_that_all_end_at_the_same_length_seem_to_be_cut_off(field: str, length: int, warned: bool) -> None:
+    """Contexts may be chunks of a fixed size, unless they are shorter than any chunk."""
+    rows = [{"question": f"{at}?", "answer": "a", "contexts": "c"} for at in range(4)]
+    rows = [{**row, field: (f"{at} {LONG}" * 20)[:length]} for at, row in enumerate(rows)]
+    told = f"4 of 4 have exactly {length} characters; they seem to be cut off"
+    assert (told in str(read_cases(rows))) == warned
+    rows = [{**row, field: row[field][at:]} for at, row in enumerate(rows)]
+    assert "seem to be cut off" not in str(read_cases(rows))
+
+
+def test_a_column_without_a_value_is_told() -> None:
+    row = {"question": "q?", "answer": "a", "contexts": [], "truth": "t"}
+    assert "warning: column 'contexts' is empty in every row" in str(read_cases([row]))

@@ -385,7 +385,7 @@ def test_rows_stand_where_they_begin(tmp_path: Path) -> None:
         ),
         ("a.xml", b"<rows><row><question>q</question></row></rows>", "a.xml: is a web page or XML, not a table"),
         ("a.xml", b'<?xml version="1.0"?>\n<rows>\n</rows>\n', "a.xml: is a web page or XML, not a table"),
-        ("a.csv", b"Wann?;Um neun.\n", "a.csv: no rows below the first line; if it is a row, write the names of the"),
+        ("a.csv", b"Wann?;Um neun.\n", "a.csv: no rows below the first line; if that line is a row, add one with"),
         ("a.csv", b"question,answer\n,\n", "a.csv: no rows below the first line"),
         ("a.csv", b"question,question\nq,r\n", "a.csv: has two columns named 'question'; rename one"),
         ("a.csv", b'question,answer\n"q,a\n', "on: no quotation mark ends a cell that begins with one: if"),
@@ -409,7 +409,7 @@ def test_rows_stand_where_they_begin(tmp_path: Path) -> None:
         (
             "a.json",
             b'{"question": ["q", "r"], "answer": ["a"]}',
-            "a.json: its columns differ in length: 'question' has 2, 'answer' has 1; write each row as an object",
+            "a.json: its columns differ in length: 'question' has 2, 'answer' has 1; write each row as {",
         ),
         ("a.csv.bz2", bz2.compress(b"question,answer\nq,a\n"), "a.csv.bz2: is packed; unpack it, or pack it by gzip"),
         ("a.csv.xz", lzma.compress(b"question,answer\nq,a\n"), "a.csv.xz: is packed; unpack it, or pack it by gzip"),
