@@ -37,8 +37,8 @@ def evaluate(
         list[str],
         typer.Argument(
             metavar="[NAME=]FILE",
-            help="Questions with answers: CSV, TSV, JSON, JSONL, Parquet or Excel. Each FILE holds the answers of one "
-            "system; NAME= names it.",
+            help="Questions with answers: CSV, Excel, JSON, JSONL, Parquet and other formats. Give a FILE for each "
+            "system, or one that names the system of each answer. NAME= names the system of a FILE.",
         ),
     ],
     scorers: Annotated[
@@ -63,7 +63,8 @@ def evaluate(
         option(
             WHAT,
             "The text that answers are checked against: contexts (faithfulness), truth (correctness), both, or "
-            "reference. Default: the first of reference, contexts and truth that the file has.",
+            "reference. Default: contexts if the file has them, otherwise the column reference, or else truth. A "
+            "column that you choose by --map reference=COLUMN comes first.",
         ),
     ] = None,
     map: Map = [],  # noqa: B006 (typer reads it)
@@ -100,22 +101,28 @@ def evaluate(
         list[str],
         option(
             OUTPUT,
-            "A metric and the minimum score that an answer needs to pass, such as string_match=0.8. Adds how many "
-            "pass. Give it once for each metric.",
+            "A metric and the minimum score that an answer needs to pass, such as rag_zeval@contexts=0.8; a maximum if "
+            "lower is better. Adds how many pass. Give it once for each metric.",
         ),
     ] = [],  # noqa: B006 (typer reads it)
     cache: Annotated[
         Path | None,
         option(
             COST,
-            "An SQLite file that keeps replies, so that no reply is paid for twice. "
-            "Default: a file beside --out if several scorers ask the same; otherwise none.",
+            "An SQLite file that keeps replies, so that no reply is paid for twice. Default: a file beside --out if a "
+            "scorer other than rag_zeval asks a judge; otherwise none.",
         ),
     ] = None,
-    limit: Annotated[int | None, option(COST, "Judge only the first N cases. Default: all.", min=1)] = None,
+    limit: Annotated[
+        int | None, option(COST, "Judge only the first N cases of each FILE. Default: all.", min=1)
+    ] = None,
     sample: Annotated[
         int | None,
-        option(COST, "Judge only N cases: from each slice its share, and always the same ones. Default: all.", min=1),
+        option(
+            COST,
+            "Judge only N cases of each FILE: from each slice its share, and always the same ones. Default: all.",
+            min=1,
+        ),
     ] = None,
     dry_run: Annotated[
         bool,

@@ -94,9 +94,7 @@ def retrieval(
     ],
     k: Annotated[
         str,
-        typer.Option(
-            help="Cut-offs k, separated by commas: how many chunks the prompt, the reranker and the index each return."
-        ),
+        typer.Option(help="Cut-offs k, separated by commas, such as the number of chunks that your prompt holds."),
     ] = "5,10,50",
     qrels: Annotated[
         Path | None,
@@ -152,7 +150,8 @@ def retrieval(
 def failures(
     results: ResultPath,
     gold: Annotated[
-        list[Path], typer.Argument(help="The files that it judged, with the columns context_ids and gold_chunk_ids.")
+        list[Path],
+        typer.Argument(help="The files that `evaluate` read, with the columns context_ids and gold_chunk_ids."),
     ],
     correct: Annotated[
         str | None,

@@ -110,8 +110,8 @@ def dashboard(
 ) -> None:
     """Show many versions of a system beside each other: their scores in each slice, and how they moved.
 
-    A value that a version lacks is called missing, with the reason. The words "better" and "worse" mark a change since
-    the previous version that is not noise. The command is free and needs no network.
+    If a version lacks a value, the table or a line below it says why. The words "better" and "worse" mark a change
+    since the previous version that is not noise. The command is free and needs no network.
     """
     from rag_zeval.decisions.sides import files_of
     from rag_zeval.golden.dashboard import build_dashboard, print_dashboard

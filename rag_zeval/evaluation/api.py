@@ -101,15 +101,15 @@ def evaluate(
         criteria: A criteria file (YAML) that makes a scorer of your own, or a list of such files. "relevance",
             "completeness" and "conciseness" are included.
         model: The judge: "openai:MODEL", "openai:MODEL@URL", or a folder; see `open_backend`.
-        against: "contexts", "truth", "both" or "reference". Default: the first of reference, contexts and truth that
-            the source has.
+        against: "contexts", "truth", "both" or "reference". Default: contexts if the source has them, otherwise the
+            column `reference`, or else truth. A column that `names` chooses for "reference" comes first.
         names: For a field of ours, the column that holds it, or a path into objects such as "output.text". For
             "answer" it may be a list, if each system has a column of answers.
         join: Another file or object, such as that of the questions, or a tuple of several. Its columns are added to the
             rows with the same id, or else with the same question.
         out: A JSONL file for the result rows. After an interruption, the same call then resumes.
-        cache: An SQLite file for the judge's replies, so that you pay for none twice. Default: a file beside `out` if
-            several scorers ask the same; otherwise none.
+        cache: An SQLite file for the judge's replies, so that you pay for none twice. Default: a file beside `out` if a
+            scorer other than `rag_zeval` asks a judge; otherwise none.
         limit: Judge only the first cases, this many. Default: all.
         sample: Judge only this many cases: from each slice its share, and always the same ones. Default: all.
         prices: A JSON file with prices in dollars per million tokens:
