@@ -16,7 +16,7 @@ from rag_zeval.decisions.sides import Side
 from rag_zeval.errors import InputError
 from rag_zeval.judge.needs import NOUNS
 from rag_zeval.results import Judged
-from rag_zeval.scorers.registry import best_value
+from rag_zeval.scorers.registry import best_value, highest_value
 from rag_zeval.statistics.bootstrap import DRAWS, BootstrapEstimate, are_outcomes, mean_estimate, share_interval
 from rag_zeval.statistics.discriminative_power import discriminative_power, holm, randomisation_p
 from rag_zeval.statistics.paired_change import percentile_estimates, percentile_p, standing_out_p
@@ -213,7 +213,7 @@ def estimate(scores: Sequence[float] | Floats, metric: str, draws: int = DRAWS, 
     values = np.array(scores, dtype=float)
     if metric in PERCENTILES:
         return percentile_estimates(np.column_stack([values, values]), PERCENTILES[metric], draws, seed)[0]
-    if metric not in AMOUNTS and len(values) > 1 and are_outcomes(values):
+    if metric not in AMOUNTS and highest_value(metric) == 1 and len(values) > 1 and are_outcomes(values):
         return BootstrapEstimate(float(values.mean()), *share_interval(int(values.sum()), len(values)))
     return mean_estimate(values, draws, seed)
 

@@ -12,6 +12,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.judge.example import Example
 from rag_zeval.results import Judged, read_judged
 from rag_zeval.scorers.overlap import RougeL, plain_words
+from rag_zeval.scorers.registry import highest_value
 from rag_zeval.statistics.bootstrap import (
     DRAWS,
     Correlation,
@@ -124,7 +126,7 @@ def _steadiness(
         metric,
         runs,
         len(repeated),
-        _mean([*repeated.values()], score_interval),
+        _mean([*repeated.values()], partial(score_interval, highest=highest_value(metric))),
         _mean([[spread] for spread in spreads.values()]),
         _mean(indices),
         None if metric == ANSWERS else _ranks(scores),

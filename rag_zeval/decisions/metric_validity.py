@@ -17,7 +17,7 @@ from rag_zeval.decisions.comparison import DECIMALS
 from rag_zeval.files import NONE, FieldTypes, Maybe, Row, check_fields, locate
 from rag_zeval.results import READ, Judged, ResultFile, over_trials, read_judged
 from rag_zeval.scorers.ccrs import CORRECTNESS, EXACT_MATCH_WEIGHT
-from rag_zeval.scorers.registry import best_value
+from rag_zeval.scorers.registry import best_value, highest_value
 from rag_zeval.statistics.bootstrap import (
     DRAWS,
     Clusters,
@@ -160,7 +160,7 @@ def of_metric(name: str, scores: Scores) -> list[Finding]:
         by_case[case].append(score)
     best = best_value(name.partition(" ")[0])
     perfect = [[abs(score - best) < ROUNDING for score in of_case] for of_case in by_case.values()]
-    bounds = score_interval([*by_case.values()])
+    bounds = score_interval([*by_case.values()], highest_value(name.partition(" ")[0]))
     found = [
         Finding(MEAN, name, "", n, sum(known.values()) / n, bounds),
         Finding(BEST, name, "", n, sum(map(sum, perfect)) / n, grouped_share_interval(perfect)),

@@ -121,7 +121,12 @@ def lower_is_better(metric: str) -> bool:
     return measure is not None and measure.lower_is_better
 
 
-def best_value(metric: str) -> float:
-    """Return the value of a perfect answer: 0 if lower is better, else the highest possible value, mostly 1."""
+def highest_value(metric: str) -> float:
+    """Return the highest possible value of a metric, mostly 1. metric: as in `lower_is_better`."""
     measure = MEASURES.get(metric.partition("@")[0])
-    return 1.0 if measure is None else 0.0 if measure.lower_is_better else measure.highest
+    return 1.0 if measure is None else measure.highest
+
+
+def best_value(metric: str) -> float:
+    """Return the value of a perfect answer: 0 if lower is better, else the highest possible value."""
+    return 0.0 if lower_is_better(metric) else highest_value(metric)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from rag_zeval.cases.case import NO_SLICE
 from rag_zeval.files import Row
 from rag_zeval.results import Judged
-from rag_zeval.scorers.registry import lower_is_better
+from rag_zeval.scorers.registry import highest_value, lower_is_better
 from rag_zeval.scoring.spending import Spending
 from rag_zeval.scoring.statuses import status_kinds
 from rag_zeval.statistics.bootstrap import score_interval
@@ -95,7 +95,7 @@ def _column(metric: str, system: str, slice_tag: str | None, answers: Iterable[A
         answers=count,
         scores=tuple(scores),
         mean=statistics.fmean(of_answers) if of_answers else None,
-        ci=score_interval([[score] for score in of_answers]),
+        ci=score_interval([[score] for score in of_answers], highest_value(metric)),
         trial_sd=statistics.stdev(of_trials) if len(of_trials) > 1 else None,
     )
 

@@ -224,13 +224,13 @@ def mean_interval(groups: Sequence[Sequence[float]], seed: int = 0) -> tuple[flo
     return percentiles(np.concatenate([mean_of_all.draws(keep, weights) for weights in _blocks(alike, DRAWS, seed)]))
 
 
-def score_interval(groups: Sequence[Sequence[float]]) -> tuple[float, float] | None:
+def score_interval(groups: Sequence[Sequence[float]], highest: float = 1.0) -> tuple[float, float] | None:
     """Return the 95% interval of the mean of all scores in these groups, as `mean_interval` does.
 
     If all scores are 0 or 1, it is that of a share (`grouped_share_interval`), which has a width even if all scores are
-    the same.
+    the same. highest: the highest possible score. If it is not 1, no mean is a share.
     """
-    if len(groups) > 1 and are_outcomes(np.concatenate(groups)):
+    if highest == 1 and len(groups) > 1 and are_outcomes(np.concatenate(groups)):
         return grouped_share_interval([[score == 1 for score in group] for group in groups])
     return mean_interval(groups)
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from rag_zeval.decisions.comparison import Comparison, compare_pairwise, compare_sides
+from rag_zeval.decisions.comparison import Comparison, compare_pairwise, compare_sides, estimate
 from rag_zeval.decisions.metric_validity import APART, of_metric
-from rag_zeval.statistics.bootstrap import BootstrapEstimate, share_interval
+from rag_zeval.statistics.bootstrap import BootstrapEstimate, mean_estimate, share_interval
 
 Scores = Mapping[str, float | None]
 SLICES = ("billing", "login", "search", "api")
@@ -116,6 +116,12 @@ def test_missing_scores_are_counted_and_in_no_mean(side: Any, a: Scores, b: Scor
     assert found.overall.n + found.lost + found.only_first + found.only_second == len(either)
     assert found.first.cases == found.second.cases == len(either)
     assert found.first.scored == sum(score is not None for score in a.values())
+
+
+def test_grades_of_0_and_1_are_no_share() -> None:
+    grades = np.array([0.0, 1.0, 1.0, 1.0])
+    assert estimate(grades, "umbrela", 100) == mean_estimate(grades, 100, 0)
+    assert estimate(grades, "rag_zeval", 100) == BootstrapEstimate(0.75, *share_interval(3, 4))
 
 
 @settings(max_examples=30)

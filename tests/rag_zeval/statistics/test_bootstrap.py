@@ -172,6 +172,8 @@ def test_the_interval_of_scores_is_that_of_a_share_where_all_are_0_or_1(scores: 
         assert found == mean_interval([[score] for score in scores])
     else:
         assert found == pytest.approx(share_interval(int(sum(scores)), len(scores)))
+    grades = [[score] for score in scores]  # from 0 to 3
+    assert score_interval(grades, highest=3) == mean_interval(grades)
 
 
 @pytest.mark.parametrize("decimals", [None, 0])
