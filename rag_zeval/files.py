@@ -221,6 +221,9 @@ WITH_NAN = json.JSONDecoder(parse_int=whole_number)
 NAN_IS_NULL = json.JSONDecoder(parse_int=whole_number, parse_float=finite, parse_constant=lambda _: None)
 
 
+TRAILING_COMMA = re.compile(r",\s*[\]}]")
+
+
 @contextmanager
 def json_faults() -> Iterator[None]:
     """Put this around the decoding of JSON. Its errors become InputErrors, without a place."""
@@ -239,8 +242,9 @@ def _not_in_json(text: str, at: int) -> str:
     """Return what to do if a fault is something that other formats allow, such as a comment."""
     if text.startswith(("//", "/*", "#"), at):
         return ": JSON has no comments, so remove this one"
-    if text.startswith(("]", "}"), at) and text[:at].rstrip().endswith(","):
-        return ": remove the comma before it"
+    # Python 3.13 names the comma, earlier ones what comes after it
+    if TRAILING_COMMA.match(text, at) or (text.startswith(("]", "}"), at) and text[:at].rstrip().endswith(",")):
+        return ": remove the comma after the last item"
     if text.startswith("'", at):
         return ": JSON has no single quotation marks, as Python prints them; write the file with json.dump"
     return ""

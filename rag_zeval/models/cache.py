@@ -72,7 +72,11 @@ class ReplyCache:
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))  # SQLite gives its side files the same mode
             # each statement commits itself; an event loop in another thread (a notebook) uses it too
             self._db = sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
-            self._wait_for(self._open)
+            try:
+                self._wait_for(self._open)
+            except BaseException:
+                self._db.close()
+                raise
         except (sqlite3.Error, OSError) as error:
             why = f"another program keeps it locked ({error})" if "lock" in str(error) else error
             raise InputError(f"{path}: cannot be used as a reply cache: {why}") from error

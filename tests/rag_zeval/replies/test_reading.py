@@ -1,4 +1,5 @@
 import json
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -91,8 +92,9 @@ def test_a_value_too_deep_to_be_looked_at_is_refused() -> None:
         return 1 + max(map(depth, value), default=0)
 
     assert read_json("[[[]]]", depth) == 3
+    deep = 600 if sys.version_info < (3, 13) else 2_000  # is read, but too deep for a function of Python
     with pytest.raises(Unreadable, match="JSON of another shape"):
-        read_json("[" * 600 + "]" * 600, depth)
+        read_json("[" * deep + "]" * deep, depth)
 
 
 @pytest.mark.parametrize(

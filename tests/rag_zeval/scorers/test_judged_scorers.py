@@ -3,6 +3,7 @@
 import math
 import random
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -39,7 +40,8 @@ def examples(n: int) -> list[Example]:
 
 
 def stored(cache: ReplyCache) -> int:
-    [(count,)] = sqlite3.connect(cache.path).execute("SELECT count(*) FROM replies")
+    with closing(sqlite3.connect(cache.path)) as database:
+        [(count,)] = database.execute("SELECT count(*) FROM replies")
     return int(count)
 
 
