@@ -92,8 +92,9 @@ $(READY): $(LOCK) pyproject.toml
 	@rm -f $@; for python in $(or $(PYTHON),python3 python3.12 python3.11 python3.10); do \
 	  if "$$python" -c '$(SUPPORTED)' 2>/dev/null; then found=$$python; break; fi; done; \
 	if [ -z "$$found" ]; then \
-	  echo 'error: RAG-Zeval needs Python 3.10, 3.11 or 3.12 with its venv module; found:' \
-	    "$$($(or $(PYTHON),python3) --version 2>&1 | tail -n 1). PYTHON=path/to/python names another." >&2; exit 2; fi; \
+	  echo 'error: make needs Python 3.10, 3.11 or 3.12 with its venv module, as verl does; found:' \
+	    "$$($(or $(PYTHON),python3) --version 2>&1 | tail -n 1). PYTHON=path/to/python names another." \
+	    "To evaluate with a later Python, install the library alone: pip install '.[evaluate]'" >&2; exit 2; fi; \
 	$(PY) -c '$(SUPPORTED)' 2>/dev/null || { echo "making $(VENV) with $$found"; "$$found" -m venv --clear $(VENV); }
 	$(PY) -m pip install --disable-pip-version-check $(PIP_COMPILE) $(PIP_ARGS) -r $(LOCK)
 	$(if $(GPU_BUILD),$(PY) -m pip install --disable-pip-version-check --no-deps --no-build-isolation $(GPU_BUILD))

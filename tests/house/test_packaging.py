@@ -56,7 +56,7 @@ def test_the_wheel_says_its_version_licence_and_pythons_and_needs_nothing_heavy(
 ) -> None:
     assert metadata["Version"] == rag_zeval.__version__
     assert metadata["License-Expression"] == "Apache-2.0"
-    assert set(metadata["Requires-Python"].split(",")) == {">=3.10", "<3.13"}
+    assert metadata["Requires-Python"] == ">=3.10"
     assert any(name.endswith("licenses/LICENSE") for name in wheel.namelist())
     heavy = "torch verl vllm ray transformers scipy openai omegaconf pydantic".split()
     assert brought[""] and brought[""].isdisjoint(heavy)

@@ -81,7 +81,7 @@ def test_another_python_gets_one_clear_line(version: str, tmp_path: Path) -> Non
     refused = make("env", f"PYTHON={python}", f"VENV={tmp_path}/venv")
     assert refused.returncode != 0
     first, *rest = refused.stderr.splitlines()
-    assert first.startswith("error: RAG-Zeval needs Python 3.10, 3.11 or 3.12")
+    assert first.startswith("error: make needs Python 3.10, 3.11 or 3.12")
     assert f"Python {version}" in first
     assert all(line.startswith("make: ***") for line in rest)
     assert not (tmp_path / "venv").exists()
