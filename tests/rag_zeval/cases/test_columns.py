@@ -541,6 +541,10 @@ def test_what_a_file_lacks_is_told() -> None:
         ({"qid": "7", "answer": "a", "said": TEXT}, "If the questions are in another file"),
         ({"question": "q?", "response": "a", "faithfulness": {"unsupported": [TEXT]}}, "relevance$"),  # a judge's
         ({"question": "q?", "contexts": TEXT, "trace": TEXT}, r"questions. If the answers are in another .* FILE$"),
+        (
+            {"question": "q?", "response": "a", "citations": [{"text": 1}, {"text": 2}]},
+            "relevance$",
+        ),
         ({"S.No.": 1, "said": "It opens at nine."}, "columns: 'S.No.', 'said'"),
     ):
         with pytest.raises(InputError, match=told):
