@@ -238,7 +238,7 @@ VERDICTS = [{"question": f"q{at}?", "result": said} for at, said in enumerate(("
             [BASE | {"contexts": [{"rank": 1, "title": "When it opens and when it closes"}, {"rank": 2}]}],
             "it holds objects without a text; to use",
         ),
-        ([{**BASE, "contexts": said} for said in (True, "no")], "such as 'True'"),
+        ([{**BASE, "contexts": said} for said in (True, "no", "Sí")], "such as 'True'"),
         ([{**BASE, "contexts": ["doc_1", "Handbook of 2024.PDF"]}, BASE | {"contexts": []}], "such as 'doc_1'"),
         ([{**BASE, "contexts": ["Opening hours (https://x.org/a?b=c)"]}], "such as 'Opening hours (https://x.org/a?b"),
         ([{"user_input": "q?", "response": "a", "retrieved_contexts": "['d_1', 'd_2']"}], "such as 'd_1'"),  # ragas
