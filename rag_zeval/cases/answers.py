@@ -32,7 +32,7 @@ def answers_of(
             there = {name: at_path(row, name) for name in columns.systems}
             several = {name: (name, None if value is ABSENT else value) for name, value in there.items()}
         else:
-            is_list = "answers" in chosen or "reference" in columns.of
+            is_list = "answers" in chosen or not is_nothing(columns.value(row, "reference"))
             by_system = _by_system(columns.value(row, "answers"), columns.of["answers"], is_list)
             several = {str(of): (columns.of["answers"], value) for of, value in by_system.items()}
         found = {f"{system}: {of}" if system else of: one for of, one in several.items()}

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from rag_zeval.cases.case import Case, never_match
 from rag_zeval.cases.columns import Columns
-from rag_zeval.cases.doubts import doubts, labels, several_contexts, several_truths, whole_prompts
+from rag_zeval.cases.doubts import doubts, labels, same_answers, several_contexts, several_truths, whole_prompts
 from rag_zeval.cases.joining import Joined
 from rag_zeval.cases.paths import one_option
 from rag_zeval.text import counted, one_line
@@ -78,6 +78,7 @@ class CaseFile:
             yield why
         yield from doubts(self.cases)
         yield from several_truths(self.several_truths, len(self.cases), self.columns.of.get("truth", ""))
+        yield from same_answers(self.cases)
         yield from several_contexts(self.cases)
         yield from whole_prompts(self.cases)
         if self.several:
@@ -90,8 +91,9 @@ class CaseFile:
         for field in ("contexts", "truth"):
             if field in self.columns.of and not self._count(field):
                 yield f"column '{self.columns.of[field]}' is empty in every row"
-        texts = {(case.question, *case.answers.items(), case.contexts) for case in self.cases}
-        if repeated := len(self.cases) - len(texts):
+        answered = [case for case in self.cases if any(case.answers.values())]
+        texts = {(case.question, *case.answers.items(), case.contexts) for case in answered}
+        if repeated := len(answered) - len(texts):
             said = f"{counted(repeated, 'case')} with the question, answer and contexts of another"
             yield f"{said}; all are judged"
         yield from self.columns.warnings()

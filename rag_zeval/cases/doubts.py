@@ -1,6 +1,7 @@
 """Texts that may not mean what they say, of which we warn: texts cut off or misread, an error in place of an answer."""
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -173,6 +174,18 @@ def whole_prompts(cases: Sequence[Case]) -> Iterator[str]:
     if found:
         said = f"{len(found)} of {len(cases)} contain a retrieved context"
         yield f"question: {said}; if it is the whole prompt, add --map question=COLUMN"
+
+
+def same_answers(cases: Sequence[Case]) -> Iterator[str]:
+    """Yield in words that a system gives the same answer to all of several questions."""
+    answers: dict[str, list[str]] = defaultdict(list)
+    for case in cases:
+        for system, text in case.answers.items():
+            answers[system].append(text)
+    asked = len({case.question for case in cases})
+    for system, texts in answers.items():
+        if asked >= FEW and texts[0] and len({*texts}) == 1:
+            yield f"answer: all {len(texts)} of {system} are the same; if it is an error, empty these cells: {texts[0]}"
 
 
 def several_truths(number: int, rows: int, column: str) -> Iterator[str]:

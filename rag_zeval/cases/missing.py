@@ -6,8 +6,8 @@ from itertools import chain
 from typing import Any
 
 from rag_zeval.cases.cells import as_chunks, is_nothing
-from rag_zeval.cases.name_words import is_about_truth, misspelt_field
-from rag_zeval.cases.names import FIELDS, NAMES, plain_name, snake_name
+from rag_zeval.cases.name_words import field_said_by, is_about_truth, misspelt_field, words_of
+from rag_zeval.cases.names import FIELDS, NAMES, fields_of, plain_name, snake_name
 from rag_zeval.cases.nested import MESSAGES, SPEAKERS, role_of, spoken_by
 from rag_zeval.cases.paths import ABSENT, at_path, is_number, numbered, option, pattern_of, quoted_list, stem_of
 from rag_zeval.cases.places import Place, lists_texts, places_in, texts_in, vary
@@ -31,13 +31,14 @@ QUESTIONS_ALONE = (
     "the questions. If the answers are in another file, add --join FILE"
 )
 GOLD_ANSWERS = (
-    "If 'answer' holds the right answers, and not those of your system, `rag-zeval check-set FILE --map truth=answer` "
-    "checks the questions"
+    "If '{answer}' holds the right answers, and not those of your system, `rag-zeval check-set FILE {option}` checks "
+    "the questions"
 )
 ANSWERS_ALONE = "If the questions are in another file, add --join FILE"
+WITHOUT_EITHER = "To judge the answers without either, add --criteria relevance"
 NOTHING_TO_CHECK = (
     "There is nothing to check the answers against: add the retrieved contexts, or the ground truth. If they are in "
-    "another file, add --join FILE. To judge the answers without either, add --criteria relevance"
+    f"another file, add --join FILE. {WITHOUT_EITHER}"
 )
 
 
@@ -74,14 +75,16 @@ def missing_columns(
     if found:
         options = " ".join(option(field, path) for field, path in found.items())
         shown = ", ".join(f"'{path}' says '{_shown(field, path, sample)}'" for field, path in found.items())
-        said.append(f"Add {options}, if that is what they hold: {shown}")
+        said.append(f"Add {options}, if that is right: {shown}")
     if possible:
         named = _one_of_each({field: f"the {FIELDS[field]}" for field in possible})
         options = _one_of_each({field: option(field, "COLUMN") for field in possible})
         said.append(f"If another column holds {named}, add {options}")
-    is_gold = plain_name(taken.get("answer", "")) == "answer" and "truth" not in known  # as test sets may call it
-    if is_gold and "contexts" in lacking and "question" in known:
-        said.append(GOLD_ANSWERS)
+    if {"contexts", "truth"} <= {*possible}:
+        said.append(WITHOUT_EITHER)
+    answer = taken.get("answer") or found.get("answer", "")
+    if _may_be_gold(answer) and "truth" not in known and "contexts" in lacking and "question" in known:
+        said.append(GOLD_ANSWERS.format(answer=answer, option=option("truth", answer)))
     return ". ".join(said)
 
 
@@ -110,6 +113,12 @@ def _advice(
     is_elsewhere = "question" not in possible or "id" in taken
     if unknown[:1] == ["question"] and "answer" in {*known, *possible} and is_elsewhere:
         yield ANSWERS_ALONE
+
+
+def _may_be_gold(answer: str) -> bool:
+    """Whether a column of answers may hold the right ones: `answer`, or one word for it in another language."""
+    is_word = len(words_of(answer)) == 1 and field_said_by(answer) == "answer" and not fields_of(answer)
+    return plain_name(answer) == "answer" or is_word
 
 
 def is_text(name: str) -> bool:
@@ -182,8 +191,10 @@ class _Search:
         named = [place for place in free if field in place.fields]
         if field == "truth":
             named = [place for place in named if not place.is_aside(field)]
-            named += [place for place in free if "answer" in self.taken and plain_name(place.last) == "answer"]
-            named = sorted((place for place in named if not place.are_ids), key=lambda place: place.has_lists)
+            beside = [place for place in free if "answer" in self.taken and plain_name(place.last) == "answer"]
+            named = [place for place in (*named, *beside) if not place.are_ids and place not in beside]
+            named += [place for place in beside if place.has_texts(field) and not place.are_ids]
+            named = sorted(named, key=lambda place: (place.has_lists, not place.has_sentences))
         yield sorted(named, key=lambda place: plain_name(place.last) == "prompt")
         longest_first = sorted(free, key=lambda place: -place.length)
         if field not in self.lacking:

@@ -66,7 +66,8 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     ),
     "reference": ("reference",),
     "id": (
-        "id", "_id", "query_id", "question_id", "qid", "case_id", "sample_id", "example_id", "row_id", "uid", "uuid",
+        "id", "_id", "query_id", "question_id", "qid", "q_id", "case_id", "sample_id", "example_id", "item_id",
+        "row_id", "uid", "uuid",
     ),
     "system": ("system", "system_name", "rag_system"),
     "slice_tag": ("slice_tag", "slice"),

@@ -20,7 +20,7 @@ from rag_zeval.cases.cells import (
     label_in,
 )
 from rag_zeval.cases.name_words import field_said_by, is_about_truth, is_aside, is_judged, words_of
-from rag_zeval.cases.names import CHUNK_TEXT, TEXT_PARTS, fields_of, plain_name, snake_name
+from rag_zeval.cases.names import CHUNK_TEXT, SNIPPET, TEXT_PARTS, fields_of, plain_name, snake_name
 from rag_zeval.cases.nested import EXPECTED, SPEAKERS, fields_in_record, role_of, text_name
 from rag_zeval.cases.paths import ABSENT, at_path, is_number, stem_of
 from rag_zeval.cases.printed import unfolded
@@ -82,7 +82,7 @@ class Place:
 
     def says(self, field: str) -> bool:
         """Whether the words of the name say that this is a field, and its values are such texts."""
-        says_so = field_said_by(self.last) == field and not self.is_aside(field)
+        says_so = field_said_by(self.last) == field and not self.is_aside(field) and not self.says_other(field)
         return says_so and (self.has_passages if field == "contexts" else self.has_texts(field))
 
     def may_hold(self, field: str) -> bool:
@@ -247,7 +247,7 @@ def fields_inside(there: Collection[str], sample: Sequence[Row]) -> dict[str, st
     """Return for each field the first place inside an object that has its name and holds a text."""
     inside: dict[str, str] = {}
     for place in places_in(sample[:LOOKED_INSIDE]).values():
-        for field in () if place.path in there else place.fields or ["contexts"] * place.are_chunks:
+        for field in () if place.path in there or place.is_judged else place.fields or ["contexts"] * place.are_chunks:
             # contexts are more than a word, such as the name of a file; a truth that is a list or a flag, an annotation
             texts = [one for one in place.values if not (is_several(one) or isinstance(one, bool))]
             if place.has_sentences if field == "contexts" else texts:
@@ -313,6 +313,7 @@ def _sentences(value: Any) -> list[str]:
     """Return the texts of a value, of a list, or of a list of chunks. A word alone, such as a tag, is none."""
     held = unfolded(value)
     items = [item for item in (held if isinstance(held, list) else [held]) if not is_nothing(item)]
-    texts = [item[name] for item in items if isinstance(item, Mapping) for name in CHUNK_TEXT if name in item]
+    names = (*CHUNK_TEXT, *SNIPPET)
+    texts = [item[name] for item in items if isinstance(item, Mapping) for name in names if name in item]
     texts += items
     return [text for text in texts if isinstance(text, str) and is_sentence(text)]

@@ -26,6 +26,8 @@ SYSTEMS = {
     "model", "pipeline", "provider", "rag", "retriever", "setting", "setup", "strategy", "system", "technique",
     "variant", "version",
 }  # fmt: skip
+# Words that say that a machine wrote an answer. Beside several such columns, another may hold what a person wrote.
+MADE = {"ai", "bot", "generated", "gpt", "llm", "model", "predicted", "prediction", "rag", "system"}
 SIGNS = ("ends", "begins", "numbered", "differs")  # that columns are alike, the strongest first
 MOST_NAMES = 2  # in a path to an answer, such as `rag.answer`; deeper, a name may be that of a question
 SENTENCE = 3  # words
@@ -54,6 +56,10 @@ def answers_of_systems(columns: Mapping[str, Sequence[Any]], judged: Collection[
     found = []
     for (sign, *_), names in groups.items():
         systems = list({_system_words(name): name for name in reversed(names)}.values())[::-1]
+        made = [name for name in systems if not MADE.isdisjoint(words_of(name))]
+        systems = made if judged is None and len(made) > 1 else systems
+        if _are_of_a_record(systems, columns):
+            continue
         if len(systems) > 1 and (sign == "ends" or judged is None or not {*judged}.isdisjoint(systems)):
             found.append((SIGNS.index(sign), -len(systems), systems))
     return min(found, default=(0, 0, []))[-1]
@@ -81,6 +87,14 @@ def _groups(name: str, values: Sequence[Any]) -> list[tuple[str, ...]]:
     groups: list[tuple[str, ...]] = [("numbered", pattern_of(name))] if pattern_of(name) != name else []
     groups += [("differs", *words[:at], "*", *words[at + 1 :]) for at in range(len(words)) if len(words) > 1]
     return [*groups, ("differs", "*", *words), ("differs", *words, "*")]
+
+
+def _are_of_a_record(names: Collection[str], columns: Iterable[str]) -> bool:
+    """Whether names are those of one object, which holds something else beside them, such as a label."""
+    outer, *others = {name.rpartition(".")[0] for name in names}
+    return (
+        bool(outer) and not others and any(name.rpartition(".")[0] == outer and name not in names for name in columns)
+    )
 
 
 def _stem(word: str) -> str:

@@ -13,7 +13,7 @@ LABEL = re.compile(
 TAG = re.compile(r"[a-z]+(?:_[a-z0-9]+)+")  # such as should_refuse
 NUMBER = re.compile(r"[\d\s.,%]+")
 LINK = re.compile(r"\(?\bhttps?://\S+")
-SENTENCE_END = (".", "?", "!", ":", ";")
+SENTENCE_END = (".", "?", "!", ":", ";", "。", "？", "！", "：", "；")
 LONGEST_TITLE, MOST_TITLE_WORDS = 80, 10
 LETTER = re.compile(r"[^\W\d_]")
 # The end of a sentence or of a line within a text, or a text that was cut off. Titles and names of files have none.
@@ -46,7 +46,8 @@ def is_title(text: str) -> bool:
     """
     bare = re.sub(r"\A\W+|\s+\Z", "", text)
     is_short = len(bare) <= LONGEST_TITLE and len(bare.split()) <= MOST_TITLE_WORDS
-    return is_short and (bare[:1].isupper() or bare[:1].isdecimal()) and not bare.endswith(SENTENCE_END)
+    begins_so = bare[:1].isupper() or bare[:1].isdecimal()
+    return is_short and begins_so and not bare.endswith(SENTENCE_END) and not is_prose(bare)
 
 
 def is_prose(text: str) -> bool:

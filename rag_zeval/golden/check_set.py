@@ -147,7 +147,7 @@ def _in_one(found: Iterable[Finding], read: QuestionFile) -> Iterator[Finding]:
         fields.setdefault(finding.field, []).append(finding)
     for field, of in fields.items():
         if field in READ and field not in read.columns.of:
-            yield Finding(read.name, field, f"no column of the file holds it: add --map {field}=COLUMN")
+            yield Finding(read.name, field, f"no column found; if one holds it, add --map {field}=COLUMN")
         elif 1 < len(of) == len(read.readable):
             yield Finding(read.name, field, f"in all {len(of)} rows: {of[0].text}")
         else:

@@ -71,7 +71,7 @@ def test_the_example_of_every_layout_is_read(layout: Layout) -> None:
 
 def told_names(error: InputError) -> dict[str, str]:
     """Return the choice of columns that a message tells to type."""
-    options, _, shown = str(error).partition(". Add ")[2].partition(", if that is what they hold: ")
+    options, _, shown = str(error).partition(". Add ")[2].partition(", if that is right: ")
     assert shown
     return dict(option.split("=", 1) for option in shlex.split(options) if option != "--map")
 
@@ -545,6 +545,17 @@ def test_what_a_file_lacks_is_told() -> None:
             {"question": "q?", "response": "a", "citations": [{"text": 1}, {"text": 2}]},
             "relevance$",
         ),
+        ({"Question": "q?", "Answer": "a"}, "check-set FILE --map truth=Answer` checks the questions$"),
+        ({"question": "q?", "Respuesta": "Abre a las nueve."}, r"check-set FILE --map truth=Respuesta` "),
+        ({"question": "q?", "answer": "a", "tokens": {"answer": 131}}, r"questions$"),  # a number is no ground truth
+        (
+            {"question": "q?", "run": {"final_answer": TEXT, "other_answer": TEXT, "is_sure": True}},
+            "--map answer=run.final_answer, if that is right",  # a record, not two systems
+        ),
+        (
+            {"question": "q?", "human_text": TEXT, "gpt_text": f"{TEXT} No.", "llama_model_text": f"{TEXT} Yes."},
+            "no column found for the answer",
+        ),
         ({"S.No.": 1, "said": "It opens at nine."}, "columns: 'S.No.', 'said'"),
     ):
         with pytest.raises(InputError, match=told):
@@ -888,7 +899,7 @@ def test_of_records_and_replies_nothing_is_guessed(row: dict[str, Any], message:
 def test_the_path_of_contexts_is_told(row: dict[str, Any], typed: str) -> None:
     with pytest.raises(InputError) as error:
         read_cases([row])
-    assert f"{typed}, if that is what they hold" in str(error.value)
+    assert f"{typed}, if that is right" in str(error.value)
     (case,) = read_cases([row], told_names(error.value)).cases
     assert (case.question, list(case.answers.values()), case.contexts) == ("q?", ["a"], ("c",))
 

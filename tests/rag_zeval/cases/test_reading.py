@@ -148,6 +148,7 @@ LONG = "The museum opens at nine on all days of the week. "
         ({"answer": "[Gemini error] 400 API key not valid."}, "answer: 1 of 2 seem to be errors"),
         ({"answer": "An error of 400 metres was found."}, None),
         ({"contexts": ()}, None),
+        ({"contexts": ["跌倒后请通知护士。", "K001 请关窗。"]}, None),
         ({"answer": "HTTP 429 stands for too many requests."}, None),
         ({"answer": f"{LONG[:40]}..."}, None),  # one text
         (
@@ -209,7 +210,7 @@ def test_json_strings_beside_objects_are_read_without_quotation_marks() -> None:
 
 def test_an_error_among_objects_is_no_text() -> None:
     rows = [{**ROWS[0], "answer": {"output": "a"}}, {**ROWS[1], "answer": {"error": "429"}, "error": "429"}]
-    with pytest.raises(InputError, match=r"Add --map answer=answer.output, if that is what they hold"):
+    with pytest.raises(InputError, match=r"Add --map answer=answer.output, if that is right"):
         read_cases(rows)
     one, two = read_cases(rows, {"answer": "answer.output"}).cases
     assert (one.answers, two.unanswered) == ({"answer": "a"}, {"answer": "no answer: 429"})
@@ -572,6 +573,21 @@ def test_texts_that_all_end_at_the_same_length_seem_to_be_cut_off(field: str, le
     assert (told in str(read_cases(rows))) == warned
     rows = [{**row, field: row[field][at:]} for at, row in enumerate(rows)]
     assert "seem to be cut off" not in str(read_cases(rows))
+
+
+def test_the_same_answer_to_all_questions_is_told() -> None:
+    rows = [{"question": f"{at}?", "answer": "LLM not available", "contexts": "It is."} for at in range(3)]
+    told = "answer: all 3 of answer are the same; if it is an error, empty these cells: LLM not available"
+    assert told in str(read_cases(rows))
+    assert "are the same" not in str(read_cases(rows[:2]))
+    assert "are the same" not in str(read_cases([*rows[:2], {**rows[2], "answer": "So."}]))
+
+
+def test_a_list_of_answers_needs_a_reference_that_is_filled() -> None:
+    row = {"question": "q?", "answers": ["a", "b"], "reference": "It is.", "contexts": "c"}
+    assert len(read_cases([row], {"reference": "reference"}).cases[0].answers) == 2
+    with pytest.raises(InputError, match="is a list that does not name the systems"):
+        read_cases([{**row, "reference": ""}], {"reference": "reference"})
 
 
 def test_a_column_without_a_value_is_told() -> None:

@@ -200,7 +200,7 @@ def test_a_field_that_no_row_has_is_one_line_and_a_set_without_questions_is_none
     assert shown.returncode == 1
     told = [" ".join(line.split()) for line in shown.stdout.splitlines() if "g.json" in line]
     assert told[:2] == [
-        f"g.json {field} no column of the file holds it: add --map {field}=COLUMN" for field in ("truth", "slice_tag")
+        f"g.json {field} no column found; if one holds it, add --map {field}=COLUMN" for field in ("truth", "slice_tag")
     ]
     assert told[2].startswith("g.json gold_chunk_ids in all 60 rows: may hold several ids") and len(told) == 4
     assert "not used; if it holds the ground truth, add --map truth=answer\n" in shown.stderr

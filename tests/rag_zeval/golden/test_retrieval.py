@@ -147,7 +147,7 @@ def test_ids_are_found_in_chunks_and_at_a_path(run: Any, tmp_path: Path) -> None
     assert shown.returncode == 2 and "column 'contexts': its contexts have no ids" in shown.stderr
     shown = run("retrieval", write(tmp_path / "mine.jsonl", {"gold_ids": ["a"], "sources": [{"chunk_id": "a"}]}))
     assert shown.returncode == 2 and "no column found for the ids of the retrieved contexts" in shown.stderr
-    assert "Add --map context_ids=sources.chunk_id, if that is what they hold" in shown.stderr
+    assert "Add --map context_ids=sources.chunk_id, if that is right" in shown.stderr
 
 
 def test_a_row_without_id_and_question_has_no_topic(run: Any, tmp_path: Path) -> None:
