@@ -176,7 +176,8 @@ class CaseSet:
         there = [source for source in (REFERENCE, CONTEXTS, TRUTH) if any(case.source(source) for case in self.cases)]
         wanted = named or there[:1]
         if judged and not wanted:
-            raise InputError("no case has a reference, retrieved contexts or ground truth to judge by; see --criteria")
+            told = "no case has a reference, retrieved contexts or ground truth to judge by"
+            raise InputError(f"{told}. To judge the answers without any, add --criteria relevance")
         for source in wanted:
             if source not in there:
                 raise InputError(f"--against {against}: no case has any {NOUNS[source]}")
