@@ -5,13 +5,13 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import psutil
 import torch
 
 from experiments.first_hour.scene import CheckFailed, Finding, Scene, conclude
+from rag_zeval.stages.versions import installed
 from train.gpu_memory import GIB, misfit, read_setup
 from train.leftovers import SHARED
 from train.plan import count_steps, free_bytes, host_memory, plan_disk, sized, standing
@@ -53,19 +53,14 @@ def machine_facts(gpus: Sequence[GPU]) -> dict[str, str]:
 
     A stored result is valid only on a machine with the same facts.
     """
-    facts = {
+    return {
         "system": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
         "processor": f"{psutil.cpu_count()} cores, {psutil.virtual_memory().total / GIB:.0f} GiB of memory",
         "GPUs": ", ".join(f"{gpu.name} ({gpu.total:.1f} GiB)" for gpu in gpus) or "none",
         "driver": gpus[0].driver if gpus else "none",
         "CUDA of torch": torch.version.cuda or "none",
+        **{**dict.fromkeys(PACKAGES, "not installed"), **installed(PACKAGES)},
     }
-    for package in PACKAGES:
-        try:
-            facts[package] = version(package)
-        except PackageNotFoundError:
-            facts[package] = "not installed"
-    return facts
 
 
 def machine(scene: Scene) -> None:
