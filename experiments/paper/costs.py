@@ -25,7 +25,16 @@ from rag_zeval.scoring.prices import price_of, read_prices
 from rag_zeval.stages.config import check_settings, load_config
 from train.derived_keys import derived_keys, sft_derived_keys
 from train.model_shape import read_shape
-from train.plan import Disk, check_answers_to_come, checked_by_verl, count_steps, lack_of_disk, plan_disk, sized
+from train.plan import (
+    Disk,
+    check_answers_to_come,
+    checked_by_verl,
+    count_steps,
+    lack_of_disk,
+    plan_disk,
+    planned_steps,
+    sized,
+)
 from train.run_folder import RunFolder
 from train.settings import SFTSettings, TrainSettings, read_settings
 from train.verl_config import SFT, build
@@ -95,9 +104,7 @@ def _sft(command: StageCommand) -> Counted:
     """
     settings = read_settings(SFTSettings, load_config(command.stage, command.words))
     verl = build(settings.verl, sft_derived_keys(settings, RunFolder(settings.out_dir), 0), SFT)
-    of_stages = [stage.rows for stage in settings.rows]
-    rows = 0 if None in of_stages else sum(filter(None, of_stages))  # None: all that the answers give, so unknown
-    steps = count_steps(verl, rows) if rows else None
+    steps = planned_steps(verl, settings.rows)
     shape, _ = read_shape(settings.base_model)
     disk = plan_disk(shape, verl, steps or 1, settings.export) if shape else None
     share = shape.parameters / PAPER_PARAMETERS if shape else 0
