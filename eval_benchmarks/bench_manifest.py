@@ -1,4 +1,4 @@
-"""The manifest of a benchmark run: what was scored, and where its rows are. `read_run` reads a finished run from it."""
+"""The manifest of a benchmark run: what was scored, and where its rows are. `read_bench` reads a finished run."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -55,7 +55,7 @@ def write_manifest(
     write_json(out / MANIFEST, content)
 
 
-def read_run(run: Path) -> tuple[RunSettings, list[Trial]]:
+def read_bench(run: Path) -> tuple[RunSettings, list[Trial]]:
     """Return the settings and the trials of a finished run.
 
     They are read from `manifest.json`, the row files and the benchmarks' data. Nothing is scored again. If the run used
