@@ -43,13 +43,9 @@ class Settings(Section):
     flag_passage: Share
 
     @model_validator(mode="after")
-    def _check_mixing(self) -> Settings:
+    def _check(self) -> Settings:
         if self.mixing != "logits" and self.engine == "vllm":
             raise ValueError("config: key 'mixing': engine=vllm mixes logits alone; set engine=transformers")
-        return self
-
-    @model_validator(mode="after")
-    def _check_address(self) -> Settings:
         if self.workers == 1 and self.address != "local":
             raise ValueError("config: key 'address' is auto, but workers=1 is this process alone: give another number")
         return self

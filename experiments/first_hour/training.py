@@ -14,6 +14,7 @@ from omegaconf import OmegaConf
 from experiments.first_hour import tiny_model, traces
 from experiments.first_hour.processes import run_well, wait_for
 from experiments.first_hour.scene import REHEARSAL, CannotRun, Finding, Scene, conclude
+from experiments.training_runs import rollout_file
 from rag_zeval.files import Row, flat
 from rag_zeval.stages.config import load_config, word
 from rag_zeval.stages.memory import watched
@@ -147,7 +148,7 @@ def kill(run: TinyTraining, step: int) -> dict[str, list[str]]:
     verl = run.settings.verl
     again = step % verl.trainer.save_freq > 0
     drawn = verl.data.train_batch_size * verl.actor_rollout_ref.rollout.n
-    rollouts, log = traces.rollouts_of(run.folder, step), run.log("killed")
+    rollouts, log = rollout_file(run.folder, "train", step), run.log("killed")
 
     def logged() -> bool:
         written = not again or (rollouts.exists() and rollouts.read_bytes().count(b"\n") == drawn)
