@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import model_sha256, write_json
@@ -32,7 +32,6 @@ from train.nano.tasks import NO_EVIDENCE, UNDECIDED, VARIANT, Sample, answering,
 from train.nano.tokenizer import CLAIM_ENDINGS, END, build_tokenizer
 
 IGNORED = -100
-Rate = Annotated[float, Field(gt=0)]
 Part = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -48,11 +47,11 @@ class Settings(Section):
     layers: Annotated[int, Field(ge=2)]  # the first two get heads that look back
     heads: Annotated[int, Field(ge=2)]
     window: PositiveInt
-    lr_matrices: Rate
-    lr_rest: Rate
+    lr_matrices: PositiveFloat
+    lr_rest: PositiveFloat
     bf16: bool
     copy_share: Part
-    decision_weight: Rate
+    decision_weight: PositiveFloat
     undecided_from: Part
     no_evidence_share: Part
 
