@@ -1,8 +1,4 @@
-"""`python -m eval_benchmarks.compare RUN FIRST SECOND`: a paired test of any two scorers of a finished run.
-
-Name FIRST and SECOND as the tables do: `bleu`, or with its model `"rag_zeval by checkpoints/nano-judge"`. The scorer
-alone is enough if it has only one model. Nothing is scored again.
-"""
+"""`python -m eval_benchmarks.compare RUN FIRST SECOND`: a paired test of any two scorers of a finished run."""
 
 import sys
 from pathlib import Path

@@ -14,9 +14,8 @@ from eval_benchmarks.jobs import trials_of
 from eval_benchmarks.output.table import NONE, Table
 from experiments.arm_commands import RL, ArmRun, StageCommand
 from experiments.arm_results import read_results
-from experiments.paper.bench_runs import BenchRun
+from experiments.paper.bench_runs import BenchRun, TablesPlan
 from experiments.paper.methods import RANKER
-from experiments.paper.paper_settings import PaperSettings
 from experiments.paper.trained_judges import TrainedJudges
 from rag_zeval.scorers.registry import JUDGE
 from rag_zeval.scorers.sft_ranker import SftRanker
@@ -165,15 +164,15 @@ def _sum(numbers: Sequence[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-def plan_table(runs: Sequence[BenchRun], settings: PaperSettings, judges: TrainedJudges) -> Table:
+def plan_table(plan: TablesPlan) -> Table:
     """Return the lines of the bench's own dry run (`eval_benchmarks.expected_calls`) for each run, and their total."""
-    prices = read_prices(settings.prices) if settings.prices else {}
+    prices = read_prices(plan.settings.prices) if plan.settings.prices else {}
     lines: list[tuple[str, ...]] = []
     planned: list[PlannedCalls] = []
     hours, dollars = list[float | None](), list[float | None]()
-    for run in runs:
+    for run in plan.bench:
         bench = check_settings(BenchSettings, load_config("bench", run.words))
-        for one in _expected(run, bench, judges):
+        for one in _expected(run, bench, plan.judges):
             lines.append((run.judge, *one.cells(bench.judge.reply_tokens_per_second, prices)))
             if one.asked:
                 planned.append(one.asked)

@@ -46,7 +46,7 @@ def show_plan(plan: TablesPlan) -> None:
     except InputError as error:
         notes.append(f"a run would be refused: {error}")
     tables = [trainings_table(names, judges, todo)] if names else []
-    tables += [plan_table(plan.bench, plan.settings, judges)] if plan.bench else []
+    tables += [plan_table(plan)] if plan.bench else []
     show(open_console(), tables, [*notes, *open_rows(plan.lacking)])
 
 
