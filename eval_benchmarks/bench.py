@@ -15,7 +15,7 @@ from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.both_orders import BothOrders, has_pairs
 from eval_benchmarks.datasets.registry import load_benchmarks
 from eval_benchmarks.expected_calls import expected_calls_table
-from eval_benchmarks.jobs import LeaveOut, ScoringJob, jobs, open_accounts, open_claim_checker
+from eval_benchmarks.jobs import LeaveOut, ScoringJob, jobs, open_accounts, open_claim_checker, scorers_without_model
 from eval_benchmarks.model_checks import check_models
 from eval_benchmarks.output.bench_report import make_report, write_report
 from eval_benchmarks.output.table import open_console, show
@@ -103,7 +103,8 @@ def _trials(
     leave_out: LeaveOut,
 ) -> Iterator[Trial]:
     """Score job by job, and yield the trials. Raises BudgetSpent if a job cannot finish because the budget is spent."""
-    checker = open_claim_checker(settings, leave_out)
+    scorers_without_model(settings, leave_out)
+    checker = open_claim_checker(settings)
 
     def scored(job: ScoringJob, budget: Budget | None) -> Trial:
         price = price_of(job.model, prices)

@@ -1,8 +1,6 @@
-"""The manifest of a benchmark run: what was scored, and where its rows are. `read_run` reads a finished run from it."""
+"""The manifest of a benchmark run: what was scored, and where its rows are. `read_bench` reads a finished run."""
 
 from collections.abc import Sequence
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -15,6 +13,7 @@ from eval_benchmarks.trials import Trial, read_scored
 from rag_zeval.errors import InputError
 from rag_zeval.files import COUNT, NONE, FieldTypes, Row, check_object, locate, read_json, write_json
 from rag_zeval.stages.config import check_settings, load_config, stored
+from rag_zeval.stages.versions import installed
 
 MANIFEST, ROWS = "manifest.json", "rows"
 TEXT_OR_NULL = (str, NONE)
@@ -35,10 +34,6 @@ def write_manifest(
     out: Path, config: DictConfig, benchmarks: Sequence[Benchmark], trials: Sequence[Trial], notes: Sequence[str]
 ) -> None:
     """Write `manifest.json` into `out`: configuration, hashes of the data, row files, notes, versions of packages."""
-    versions = {}
-    for package in PACKAGES:
-        with suppress(PackageNotFoundError):
-            versions[package] = version(package)
     content = {
         "config": stored(config),
         "data": {b.name: {"sha256": b.data_hash, "examples": len(b.examples)} for b in benchmarks},
@@ -55,12 +50,12 @@ def write_manifest(
             for trial in trials
         ],
         "notes": notes,
-        "versions": versions,
+        "versions": installed(PACKAGES),
     }
     write_json(out / MANIFEST, content)
 
 
-def read_run(run: Path) -> tuple[RunSettings, list[Trial]]:
+def read_bench(run: Path) -> tuple[RunSettings, list[Trial]]:
     """Return the settings and the trials of a finished run.
 
     They are read from `manifest.json`, the row files and the benchmarks' data. Nothing is scored again. If the run used

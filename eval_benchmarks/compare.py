@@ -1,8 +1,4 @@
-"""`python -m eval_benchmarks.compare RUN FIRST SECOND`: a paired test of any two scorers of a finished run.
-
-Name FIRST and SECOND as the tables do: `bleu`, or with its model `"rag_zeval by checkpoints/nano-judge"`. The scorer
-alone is enough if it has only one model. Nothing is scored again.
-"""
+"""`python -m eval_benchmarks.compare RUN FIRST SECOND`: a paired test of any two scorers of a finished run."""
 
 import sys
 from pathlib import Path
@@ -39,13 +35,13 @@ def compare_scorers(
 
     Raises InputError for a name that fits no scorer or several, and if no benchmark has scores of both.
     """
-    from eval_benchmarks.bench_manifest import read_run
+    from eval_benchmarks.bench_manifest import read_bench
     from eval_benchmarks.output.columns import TEST_COLUMNS, VALUE_COLUMNS, make_table
     from eval_benchmarks.output.comparisons import SAME, agreement_rows, pair_rows
     from eval_benchmarks.output.table import open_console, show
     from eval_benchmarks.trials import BenchResults, group_trials, over_seeds
 
-    settings, trials = read_run(run)
+    settings, trials = read_bench(run)
     results = BenchResults(group_trials(trials), settings.bootstrap.draws, settings.bootstrap.seed)
     names = {scorer.name: scorer.scorer for scorer in results.scorers}
     first, second, *others = (_find(name, names) for name in (first, second, *(seed or ())))

@@ -12,7 +12,15 @@ from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.both_orders import has_pairs
 from eval_benchmarks.datasets.labelled.description import read_description, set_names
 from eval_benchmarks.datasets.registry import find_benchmarks
-from eval_benchmarks.jobs import LeaveOut, has_what_it_needs, is_ranker, judge_asking, trials_of, unsuited_judge
+from eval_benchmarks.jobs import (
+    LeaveOut,
+    has_what_it_needs,
+    is_ranker,
+    judge_asking,
+    scorers_without_model,
+    trials_of,
+    unsuited_judge,
+)
 from eval_benchmarks.model_checks import not_trained_yet, why_refused
 from eval_benchmarks.originals.packages import ORIGINALS
 from eval_benchmarks.output.table import NONE, Table
@@ -21,8 +29,7 @@ from rag_zeval.judge.prompt import RANKING, judge_messages
 from rag_zeval.judge.schema import LETTERS
 from rag_zeval.literal_judge import count_tokens
 from rag_zeval.models.window import card_of, open_window
-from rag_zeval.scorers.bert_score import BertScore
-from rag_zeval.scorers.registry import CHECKER_SCORERS, JUDGE, MEASURES, SCORERS
+from rag_zeval.scorers.registry import JUDGE, MEASURES, SCORERS
 from rag_zeval.scorers.sft_ranker import SftRanker
 from rag_zeval.scoring.estimate import PlannedCalls, drawn_to_look_at, planned_calls
 from rag_zeval.scoring.opening import Asking
@@ -74,12 +81,10 @@ def expected_calls(
     """Yield the expected calls of every benchmark, scorer and model.
 
     They come by benchmark: first its scorers without a model, then every model with all judged scorers. What a run
-    leaves out is skipped, and `leave_out` is told: the scorers of `scorers_left_out`, those that need what a benchmark
-    lacks, and texts and prompts that a judge does not know.
+    leaves out is skipped, and `leave_out` is told: scorers without a model, those that need what a benchmark lacks, and
+    texts and prompts that a judge does not know.
     """
-    judged, lacking = settings.judged_scorers, scorers_left_out(settings)
-    for name, key in lacking.items():
-        leave_out(f"{name}: {key} is not a folder with a model")
+    judged, lacking = settings.judged_scorers, scorers_without_model(settings, leave_out)
     for benchmark in benchmarks:
         rows = sum(len(example.answers) for example in benchmark.examples)
         measures = {name: MEASURES.get(name) or ORIGINALS.get(name) for name in settings.scorers if name not in lacking}
@@ -99,13 +104,6 @@ def expected_calls(
             for name in names:
                 shown, trials = judge if name == JUDGE else name, trials_of(settings, benchmark, name)
                 yield ExpectedCalls(benchmark.name, shown, model, rows, trials, found.get(name))
-
-
-def scorers_left_out(settings: BenchSettings) -> dict[str, str]:
-    """Return the chosen scorers that a run leaves out because they have no model, with the setting that each needs."""
-    needs = {name: "claim_checker.model" for name in CHECKER_SCORERS if settings.claim_checker.model is None}
-    needs |= {BertScore.name: "bert_score.model"} if settings.bert_score.model is None else {}
-    return {name: key for name, key in needs.items() if name in settings.scorers}
 
 
 def _asked_by_each(

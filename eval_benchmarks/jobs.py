@@ -79,14 +79,20 @@ def _in_a_name(model: str) -> str:
 LeaveOut = Callable[[str], None]  # is called with a line that says what is left out, and why
 
 
-def open_claim_checker(settings: BenchSettings, leave_out: LeaveOut) -> Checker | None:
+def scorers_without_model(settings: BenchSettings, leave_out: LeaveOut) -> set[str]:
+    """Return the chosen scorers that a run leaves out, because the setting that names their model is null."""
+    needs = dict.fromkeys(CHECKER_SCORERS, ("claim_checker.model", settings.claim_checker.model))
+    needs[BertScore.name] = "bert_score.model", settings.bert_score.model
+    lacking = {name: key for name, (key, model) in needs.items() if name in settings.scorers and model is None}
+    for name, key in lacking.items():
+        leave_out(f"{name}: {key} is not a folder with a model")
+    return {*lacking}
+
+
+def open_claim_checker(settings: BenchSettings) -> Checker | None:
     """Open the model of the scorers that use a claim checker. None if none is chosen, or if no model is named."""
-    scorers = [name for name in CHECKER_SCORERS if name in settings.scorers]
     model = settings.claim_checker.model
-    if model is None:
-        for name in scorers:
-            leave_out(f"{name}: claim_checker.model is not a folder with a model")
-    if model is None or not scorers:
+    if model is None or not {*CHECKER_SCORERS} & {*settings.scorers}:
         return None
     with locate("claim_checker.model"):
         return open_checker(model, settings.claim_checker.remote_code)
@@ -124,7 +130,7 @@ def jobs(
     leave_out: LeaveOut,
 ) -> Iterator[ScoringJob]:
     """Yield every job, cheap ones first. A judge is loaded when its first job comes, and only one at a time."""
-    for benchmark, scorer in itertools.product(benchmarks, _text_scorers(settings, checker, leave_out)):
+    for benchmark, scorer in itertools.product(benchmarks, _text_scorers(settings, checker)):
         yield ScoringJob(benchmark, scorer)
     for benchmark in benchmarks:
         for scorer in benchmark.shipped:
@@ -170,15 +176,11 @@ def _job(
     return ScoringJob(benchmark, parts.asked(scorer), model, trial)
 
 
-def _text_scorers(settings: BenchSettings, checker: Checker | None, leave_out: LeaveOut) -> list[Scorer]:
+def _text_scorers(settings: BenchSettings, checker: Checker | None) -> list[Scorer]:
     """Open the chosen scorers that ask neither a judge nor an embedding model."""
     models = Models(checker=checker, encoder=settings.bert_score.model)
     names = [name for name in dict.fromkeys(settings.scorers) if name in TEXT_SCORERS]
-    if BertScore.name in settings.scorers:
-        if models.encoder is None:
-            leave_out(f"{BertScore.name}: bert_score.model is not a folder with a model")
-        else:
-            names.append(BertScore.name)
+    names += [BertScore.name] if models.encoder and BertScore.name in settings.scorers else []
     names += [name for name in CHECKED_TEXTS if checker and name in settings.scorers]
     return [open_scorer(name, models, Asking()) for name in names]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from omegaconf import DictConfig, OmegaConf
-from pydantic import Field, model_validator
+from pydantic import Field, NonNegativeInt, model_validator
 
 from eval_benchmarks.bench_settings import check_names
 from rag_zeval.errors import InputError
@@ -25,7 +25,6 @@ BASE = "base"  # the arm without training
 Settings = dict[str, Any]
 Names = Annotated[list[str], Field(min_length=1, description="a list of names")]
 Count = Annotated[int, Field(ge=1, description="a whole number of at least 1")]
-Seed = Annotated[int, Field(ge=0)]
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class Experiment(Section):
     profile: str
     name: str
     arms: Names
-    seeds: Annotated[list[Seed], Field(min_length=1, description="a list of different whole numbers")]
+    seeds: Annotated[list[NonNegativeInt], Field(min_length=1, description="a list of different whole numbers")]
     recipes: dict[str, Any]
     reference: str
     minutes: int | float

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from eval_benchmarks.bench_manifest import read_run as read_bench
+from eval_benchmarks.bench_manifest import read_bench
 from eval_benchmarks.bench_settings import CALLS
 from eval_benchmarks.benchmark import Benchmark, MeanOfMetrics, Metric, ratio_metric
 from eval_benchmarks.output.curves import read_curves

@@ -213,21 +213,11 @@ def coverage(
 COMPARED = Setting(0.9, 0.9, 0.7)  # the judge, and system A; A and B answered different questions
 
 
-@dataclass(frozen=True)
-class Called:
-    """The share of comparisons that call B different from A at the 5% level.
+def called_different(gain: float, taste: float, labels: int, runs: int) -> tuple[float, float]:
+    """Simulate comparisons of two systems, A and B, and return how often they are called different at the 5% level.
 
-    judge: by the judge's scores alone. corrected: by the corrected means.
-    """
-
-    judge: float
-    corrected: float
-
-
-def called_different(gain: float, taste: float, labels: int, runs: int) -> Called:
-    """Simulate comparisons of two systems, A and B, and return how often they are called different.
-
-    gain: B's share of true claims minus A's. taste: as in `claims`, for B only. labels: the number for each system.
+    The first share is by the judge's scores alone, the second by the corrected means. gain: B's share of true claims
+    minus A's. taste: as in `claims`, for B only. labels: the number for each system.
     """
     random = np.random.default_rng(0)
     by_judge = by_people = 0
@@ -239,7 +229,7 @@ def called_different(gain: float, taste: float, labels: int, runs: int) -> Calle
         assert apart and trusted, "there are labels, and every claim has a verdict"
         by_people += apart.p <= 0.05
         by_judge += trusted.p <= 0.05
-    return Called(by_judge / runs, by_people / runs)
+    return by_judge / runs, by_people / runs
 
 
 def by_first_sheet(made: Claims, items: Sequence[Item], seed: int) -> Guess:
@@ -261,20 +251,10 @@ def promised(labels: int) -> float:
     return float(np.mean(chances))
 
 
-@dataclass(frozen=True)
-class PlannedWidths:
-    """The number of labels that each plan asks for, and the interval widths of audits with so many labels.
-
-    rows: (plans,). widths: (plans, audits / plans).
-    """
-
-    rows: NDArray[np.intp]
-    widths: Floats
-
-
-def planned_widths(setting: Setting, width: float, plans: int, audits: int) -> PlannedWidths:
+def planned_widths(setting: Setting, width: float, plans: int, audits: int) -> tuple[list[int], Floats]:
     """Plan audits for an interval of this width, and simulate them.
 
+    Returns the number of labels that each plan asks for, and the interval widths of all audits with so many labels.
     plans: the number of plans, each based on another first sheet. 0: one plan, based on the true share of right
     verdicts. audits: the number of simulated audits over all plans.
     """
@@ -292,7 +272,7 @@ def planned_widths(setting: Setting, width: float, plans: int, audits: int) -> P
             assert sample is not None, "there are labels"
             low, high = corrected_mean(sample).interval or (0.0, 1.0)
             widths.append(high - low)
-    return PlannedWidths(np.array(rows), np.array(widths).reshape(len(rows), -1))
+    return rows, np.array(widths)
 
 
 def picture(setting: Setting, labels: int, audits: int) -> bytes:
@@ -320,9 +300,11 @@ def settings() -> Iterator[Setting]:
     return itertools.starmap(Setting, itertools.product(RATES, RATES, TRUE_SHARES))
 
 
-def span(values: Iterable[float]) -> str:
-    found = list(values)
-    return f"{min(found):.3f} to {max(found):.3f}"
+def columns(found: Sequence[Mapping[str, tuple[float, float]]], name: str) -> tuple[str, int, str]:
+    """Return the range of an estimate's coverage over settings, how many are below 0.93, and the mean width."""
+    covers, widths = zip(*(one[name] for one in found), strict=True)
+    low = sum(value < 0.93 for value in covers)
+    return f"{min(covers):.3f} to {max(covers):.3f}", low, f"{np.mean(widths):.3f}"
 
 
 def print_coverage(runs: int) -> None:
@@ -333,14 +315,11 @@ def print_coverage(runs: int) -> None:
     print("|---:|---:|---|---:|---:|---|---:|---|")
     for labels in LABELS:
         found = [coverage(setting, labels, runs, seed) for seed, setting in enumerate(settings())]
-        covers, widths = ({name: [one[name][at] for one in found] for name in ESTIMATES} for at in (0, 1))
-        mean_width = {name: f"{np.mean(values):.3f}" for name, values in widths.items()}
-        low = sum(value < 0.93 for value in covers["corrected"])
-        print(
-            f"| {labels} | {len(found)} | {span(covers['corrected'])} | {low} | {mean_width['corrected']} "
-            f"| {span(covers['labels alone'])} | {mean_width['labels alone']} | {span(covers['judge alone'])} |",
-            flush=True,
-        )
+        covers, low, width = columns(found, "corrected")
+        by_labels, _, width_by_labels = columns(found, "labels alone")
+        by_judge, *_ = columns(found, "judge alone")
+        cells = (labels, len(found), covers, low, width, by_labels, width_by_labels, by_judge)
+        print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
 
 def print_grades(runs: int) -> None:
@@ -350,10 +329,7 @@ def print_grades(runs: int) -> None:
     kinds = [Grades(shares, error) for shares, error in itertools.product(GRADES.values(), ERRORS)]
     for labels in LABELS:
         found = [coverage(grades, labels, runs, seed, estimates) for seed, grades in enumerate(kinds)]
-        cells = []
-        for name in estimates:
-            covers, widths = zip(*(one[name] for one in found), strict=True)
-            cells += [span(covers), f"{np.mean(widths):.3f}"]
+        cells = [f"{covers} | {width}" for covers, _, width in (columns(found, name) for name in estimates)]
         print(f"| {labels} | {len(kinds)} | {' | '.join(cells)} |", flush=True)
 
 
@@ -361,10 +337,9 @@ def print_error_rates(runs: int) -> None:
     print("\n| labels | by sensitivity and specificity: covers | below 0.93 | width |\n|---:|---|---:|---:|")
     for labels in LABELS:
         estimates = {"": error_rates}
-        found = [coverage(setting, labels, runs, seed, estimates)[""] for seed, setting in enumerate(settings())]
-        covers, widths = zip(*found, strict=True)
-        low = sum(value < 0.93 for value in covers)
-        print(f"| {labels} | {span(covers)} | {low} of {len(covers)} | {np.mean(widths):.3f} |", flush=True)
+        found = [coverage(setting, labels, runs, seed, estimates) for seed, setting in enumerate(settings())]
+        covers, low, width = columns(found, "")
+        print(f"| {labels} | {covers} | {low} of {len(found)} | {width} |", flush=True)
 
 
 def print_comparisons(runs: int) -> None:
@@ -372,9 +347,9 @@ def print_comparisons(runs: int) -> None:
     print("|---|---:|---:|---:|---:|")
     for name, gain, taste in (("as good, favoured", 0.0, TASTE), (f"better by {GAIN}", GAIN, 0.0)):
         for labels in LABELS[2:]:
-            share = called_different(gain, taste, labels, runs)
+            by_judge, corrected = called_different(gain, taste, labels, runs)
             plan = f"{promised(labels):.3f}" if gain else "at most 0.050"
-            print(f"| {name} | {labels} | {share.judge:.3f} | {share.corrected:.3f} | {plan} |", flush=True)
+            print(f"| {name} | {labels} | {by_judge:.3f} | {corrected:.3f} | {plan} |", flush=True)
 
 
 def print_plans(audits: int) -> None:
@@ -385,12 +360,11 @@ def print_plans(audits: int) -> None:
     for setting in (COMPARED, Setting(0.8, 0.95, 0.5), Setting(0.95, 0.7, 0.9)):
         judge = f"{setting.sensitivity} | {setting.specificity} | {setting.true_share}"
         for width, plans in itertools.product(WIDTHS, (0, PLANS)):
-            found = planned_widths(setting, width, plans, audits)
-            near = np.mean(np.abs(found.widths / width - 1) <= 0.2)
+            rows, widths = planned_widths(setting, width, plans, audits)
+            near = np.mean(np.abs(widths / width - 1) <= 0.2)
             by = f"{PILOT} labels each" if plans else "agreement"
             print(
-                f"| {judge} | {width} | {len(found.rows)} | {by} | {found.rows.mean():.0f} "
-                f"| {found.widths.mean():.3f} | {near:.1%} |",
+                f"| {judge} | {width} | {len(rows)} | {by} | {np.mean(rows):.0f} | {widths.mean():.3f} | {near:.1%} |",
                 flush=True,
             )
 

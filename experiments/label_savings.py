@@ -15,7 +15,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from eval_benchmarks.bench_manifest import read_run
+from eval_benchmarks.bench_manifest import read_bench
 from eval_benchmarks.datasets.labelled.benchmark import Labelled
 from eval_benchmarks.datasets.ragchecker_meta import RagcheckerMeta
 from eval_benchmarks.trials import Trial, group_trials
@@ -76,7 +76,7 @@ def label_savings(
 ) -> None:
     from scipy.stats import kendalltau
 
-    found = [one for run in runs for one in group_trials(read_run(run)[1])]
+    found = [one for run in runs for one in group_trials(read_bench(run)[1])]
     labelled = [(one, part) for one in found if (part := items_and_labels(one.trials[0]))]
     if not labelled:
         raise InputError(f"{runs[0]}: has no scores of ragchecker_meta or of labelled texts")

@@ -16,12 +16,16 @@ Which = Literal["val", "train"]
 Read = TypeVar("Read")
 
 
+def rollout_file(run: Path, which: Which, step: int) -> Path:
+    return run / "rollouts" / which / f"{step}.jsonl"
+
+
 def step_files(run: Path, which: Which, steps: Steps) -> dict[int, Path]:
     """Return the rollout files of the logged steps.
 
     An interrupted attempt may have left files of later steps. These are ignored.
     """
-    paths = {step: run / "rollouts" / which / f"{step}.jsonl" for step in steps}
+    paths = {step: rollout_file(run, which, step) for step in steps}
     return {step: path for step, path in paths.items() if path.is_file()}
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import NonNegativeInt, PositiveInt, model_validator
 
 from rag_zeval.stages.answer_quality import AnswerFilter
 from rag_zeval.stages.config import Alphas, Section, Share, Text
@@ -21,7 +21,7 @@ class Settings(Section):
     strict: bool
     split: Literal["train", "dev", "test"] | None
     n_questions: PositiveInt | None
-    seed: Annotated[int, Field(ge=0)]
+    seed: NonNegativeInt
     answers: Text | None
     model: Text
     chat_template: bool
@@ -43,13 +43,9 @@ class Settings(Section):
     flag_passage: Share
 
     @model_validator(mode="after")
-    def _check_mixing(self) -> Settings:
+    def _check(self) -> Settings:
         if self.mixing != "logits" and self.engine == "vllm":
             raise ValueError("config: key 'mixing': engine=vllm mixes logits alone; set engine=transformers")
-        return self
-
-    @model_validator(mode="after")
-    def _check_address(self) -> Settings:
         if self.workers == 1 and self.address != "local":
             raise ValueError("config: key 'address' is auto, but workers=1 is this process alone: give another number")
         return self

@@ -61,6 +61,20 @@ class Curriculum:
     val: list[Row] = field(default_factory=list)
     counts: dict[str, Any] = field(default_factory=dict)
 
+    def add(self, split: str, at: int, k: int, rows: Sequence[Row], left_out: Mapping[str, int]) -> None:
+        """Append the rows of stage `at`, with their index, split and stage, and count them.
+
+        The rows have `k` answers each, or a single one.
+        """
+        ranked = [row["extra_info"]["alphas"] for row in rows if row["extra_info"]["k"] == k]
+        single = {"single": len(rows) - len(ranked)} if len(rows) > len(ranked) else {}
+        counts = {"k": k, "rows": len(rows), "left_out": dict(left_out), **count_shown(ranked), **single}
+        self.counts[f"{split} stage {at}"] = counts
+        kept = self.val if split == "val" else self.train
+        for index, row in enumerate(rows, len(kept)):
+            row["extra_info"] |= {"index": index, "split": split, "stage": at}
+        kept += rows
+
 
 def read_questions(
     pattern: str, alphas: Sequence[float] | None = None, half: str | None = None
@@ -168,6 +182,21 @@ def build_row(question: Question, alphas: Sequence[float], variant: str) -> Row:
 
 
 @dataclass(frozen=True)
+class _Wanted:
+    """The rows to draw for a stage. The questions come in a random order that `name` determines.
+
+    turn: number of earlier stages with this k. contested: leave out sets of candidates that the word rule ranks the
+    same way at each strictness. others: further stages that must be able to use the same questions.
+    """
+
+    name: str
+    stage: Stage
+    turn: int = 0
+    contested: bool = False
+    others: Sequence[Stage] = ()
+
+
+@dataclass(frozen=True)
 class _Drawing:
     """Draws the rows of all stages. flags: each question's flags, by id. tokens: counts the tokens of messages."""
 
@@ -175,32 +204,23 @@ class _Drawing:
     flags: Mapping[str, Flags]
     tokens: TokenCounter
 
-    def rows(
-        self,
-        name: str,
-        stage: Stage,
-        pool: Sequence[Question],
-        turn: int = 0,
-        contested: bool = False,
-        others: Sequence[Stage] = (),
-    ) -> tuple[list[Row], Counter[str]]:
+    def rows(self, wanted: _Wanted, pool: Sequence[Question]) -> tuple[list[Row], Counter[str]]:
         """Return the rows of a stage, and how many questions were left out for which reason.
 
-        turn: number of earlier stages with this k. contested: leave out sets of candidates that the word rule ranks the
-        same way at each strictness. others: further stages that must be able to use the same questions. Raises
-        InputError, with the numbers, if there are too few.
+        Raises InputError, with the numbers, if there are too few.
         """
-        rows, left_out = self._drawn(name, stage, pool, turn, contested, others)
+        rows, left_out = self._drawn(wanted, pool)
+        stage = wanted.stage
         if len(rows) < (stage.rows or 1):
             raise InputError(
-                f"{name} (K={stage.k}) needs {stage.rows or 'some'} rows, but {len(pool)} questions gave "
+                f"{wanted.name} (K={stage.k}) needs {stage.rows or 'some'} rows, but {len(pool)} questions gave "
                 f"{len(rows)}; left out: {listed(left_out)} ({self._limits()} are too long); synthesize more questions "
                 "or ask for fewer rows"
             )
         return rows, left_out
 
     def single_rows(
-        self, name: str, stage: Stage, ranked: Sequence[Row], pool: Sequence[Question], turn: int, every: int
+        self, stage: Stage, at: int, every: int, ranked: Sequence[Row], pool: Sequence[Question]
     ) -> tuple[list[Row], list[Row]]:
         """Return the stage's rows that rank answers, and those that show a single answer, about other questions.
 
@@ -210,52 +230,42 @@ class _Drawing:
         n = stage.rows // every if stage.rows else len(ranked) // (every - 1)
         if n == 0:
             return list(ranked), []
-        left, of_single = without(pool, ranked), f"{name}, single answers"
+        left, of_single = without(pool, ranked), _Wanted(f"train stage {at}, single answers", Stage(1, n), at)
         if stage.rows:
-            return list(ranked), self.rows(of_single, Stage(1, n), left, turn)[0]
-        kept, single = list(ranked), self._drawn(of_single, Stage(1, n), left, turn)[0]
+            return list(ranked), self.rows(of_single, left)[0]
+        kept, single = list(ranked), self._drawn(of_single, left)[0]
         questions = {question.id: question for question in pool}
         while len(kept) > 1 and len(single) < len(kept) // (every - 1):
-            row = self._row(questions[kept.pop()["extra_info"]["id"]], Stage(1, None), turn)
+            row = self._row(questions[kept.pop()["extra_info"]["id"]], of_single)
             single += [] if isinstance(row, str) else [row]
         return kept, single
 
-    def _drawn(
-        self,
-        name: str,
-        stage: Stage,
-        pool: Sequence[Question],
-        turn: int,
-        contested: bool = False,
-        others: Sequence[Stage] = (),
-    ) -> tuple[list[Row], Counter[str]]:
+    def _drawn(self, wanted: _Wanted, pool: Sequence[Question]) -> tuple[list[Row], Counter[str]]:
         """Return the same as `rows`, but fewer rows if there are too few."""
         rows: list[Row] = []
-        reasons = [*REASONS, UNCONTESTED, TOO_LONG] if contested else [*REASONS, TOO_LONG]
+        reasons = [*REASONS, UNCONTESTED, TOO_LONG] if wanted.contested else [*REASONS, TOO_LONG]
         left_out: Counter[str] = Counter(dict.fromkeys(reasons, 0))
-        for question in shuffled(pool, self.settings.seed, name):
-            if len(rows) == stage.rows:
+        for question in shuffled(pool, self.settings.seed, wanted.name):
+            if len(rows) == wanted.stage.rows:
                 break
-            row = self._row(question, stage, turn, contested, others)
+            row = self._row(question, wanted)
             if isinstance(row, str):
                 left_out[row] += 1
             else:
                 rows.append(row)
         return rows, left_out
 
-    def _row(
-        self, question: Question, stage: Stage, turn: int, contested: bool = False, others: Sequence[Stage] = ()
-    ) -> Row | str:
+    def _row(self, question: Question, wanted: _Wanted) -> Row | str:
         """Return the question's row, or the reason why it has none."""
         flags = self.flags[question.id]
-        for wanted in (stage, *others):
-            if reason := blocking_reason(flags, question.answers, wanted.k):
+        for stage in (wanted.stage, *wanted.others):
+            if reason := blocking_reason(flags, question.answers, stage.k):
                 return reason
-        for alphas in candidate_sets(question, stage.k, self.settings.seed, flags, turn):
-            if contested and not is_contested(question.question, question.passage, question.answers_at(alphas)):
+        for alphas in candidate_sets(question, wanted.stage.k, self.settings.seed, flags, wanted.turn):
+            if wanted.contested and not is_contested(question.question, question.passage, question.answers_at(alphas)):
                 continue
             row = build_row(question, alphas, self.settings.variant)
-            longest = list(question.answers) if others else alphas
+            longest = list(question.answers) if wanted.others else alphas
             return row if self._fits(question, question.answers_at(longest)) else TOO_LONG
         return UNCONTESTED
 
@@ -295,41 +305,25 @@ def build_curriculum(settings: TrainSettings, questions: Sequence[Question], tok
     flags = flag_questions(questions, [*settings.validation, *settings.stages], settings.answer_filter)
     curriculum = Curriculum(count_flags(flags.values()))
     drawing = _Drawing(settings, flags, tokens)
-
-    def add(
-        split: str, at: int, k: int, ranked: list[Row], left_out: Counter[str], rows: list[Row], kept: list[Row]
-    ) -> None:
-        """Append a stage's rows to `kept`, with their index, split and stage, and count them.
-
-        ranked: those of the rows with `k` answers. The others have one.
-        """
-        shown = count_shown([row["extra_info"]["alphas"] for row in ranked])
-        single = {"single": len(rows) - len(ranked)} if len(rows) > len(ranked) else {}
-        counts = {"k": k, "rows": len(rows), "left_out": dict(left_out), **shown, **single}
-        curriculum.counts[f"{split} stage {at}"] = counts
-        for index, row in enumerate(rows, len(kept)):
-            row["extra_info"] |= {"index": index, "split": split, "stage": at}
-        kept += rows
-
     rest = list(questions)
     for at, stage in enumerate(settings.validation, 1):
-        rows, left_out = drawing.rows(f"val stage {at}", stage, rest)
-        add("val", at, stage.k, rows, left_out, rows, curriculum.val)
+        rows, left_out = drawing.rows(_Wanted(f"val stage {at}", stage), rest)
+        curriculum.add("val", at, stage.k, rows, left_out)
         rest = without(rest, rows)
     trained, every = list(rest), settings.single_answer_every
     for at, stage in enumerate(settings.stages, 1):
         turn = sum(earlier.k == stage.k for earlier in settings.stages[: at - 1])
         others = settings.stages[1:] if settings.same_questions and at == 1 else ()
-        wanted = replace(stage, rows=stage.rows - stage.rows // every) if every and stage.rows else stage
-        name, single = f"train stage {at}", list[Row]()
-        ranked, left_out = drawing.rows(name, wanted, rest, turn, bool(settings.only_contested), others)
+        ranking = replace(stage, rows=stage.rows - stage.rows // every) if every and stage.rows else stage
+        wanted = _Wanted(f"train stage {at}", ranking, turn, bool(settings.only_contested), others)
+        (ranked, left_out), single = drawing.rows(wanted, rest), list[Row]()
         if every:
-            ranked, single = drawing.single_rows(name, stage, ranked, trained, at, every)
+            ranked, single = drawing.single_rows(stage, at, every, ranked, trained)
         if others:
             used = {row["extra_info"]["id"] for row in ranked}
             rest = [question for question in rest if question.id in used]
         rows = list(with_singles(ranked, single, every)) if every else ranked
-        add("train", at, stage.k, ranked, left_out, rows, curriculum.train)
+        curriculum.add("train", at, stage.k, rows, left_out)
     return curriculum
 
 

@@ -4,7 +4,6 @@ import json
 import platform
 import re
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from rag_zeval.files import flat, read_card, read_json, write_text
 from rag_zeval.judge.prompt import find_variant
 from rag_zeval.stages.config import load_config
 from rag_zeval.stages.training_log import Steps, validation_rewards
+from rag_zeval.stages.versions import installed
 from rag_zeval.templates import templates
 from train.settings import TrainSettings, binding_settings
 
@@ -91,10 +91,5 @@ def departures(settings: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
 
 def versions() -> str:
     """Return the installed versions: `rag-zeval 0.1.0, Python 3.11.7, verl 0.9.1, ...`."""
-    listed = [f"rag-zeval {__version__}", f"Python {platform.python_version()}"]
-    for name in PACKAGES:
-        try:
-            listed.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            continue
-    return ", ".join(listed)
+    versions = {"rag-zeval": __version__, "Python": platform.python_version(), **installed(PACKAGES)}
+    return ", ".join(f"{name} {version}" for name, version in versions.items())

@@ -42,6 +42,12 @@ def count_steps(verl: DictConfig, rows: int) -> int:
     return wanted or steps
 
 
+def planned_steps(verl: DictConfig, stages: Sequence[Stage]) -> int | None:
+    """Return the steps of the whole run; None if a stage takes all rows that there are. Raises as `count_steps`."""
+    rows = [stage.rows for stage in stages if stage.rows]
+    return count_steps(verl, sum(rows)) if len(rows) == len(stages) else None
+
+
 def describe_steps(verl: DictConfig, stages: Sequence[Stage]) -> str:
     """Return `343 steps of 32 prompts x 8 rollouts: K=3 from step 1, K=4 from step 172`.
 
@@ -152,8 +158,7 @@ def print_plan(settings: TrainSettings) -> int:
     except InputError as error:
         problems.append(str(error))
         rows = PlannedRows(settings.stages, None, "as configured")
-    total = sum(stage.rows or 0 for stage in rows.stages) if all(stage.rows for stage in rows.stages) else None
-    steps = None if total is None else count_steps(settings.verl, total)
+    steps = planned_steps(settings.verl, rows.stages)
     shape, where = read_shape(settings.base_model)
     gpu_gib = settings.gpu_memory_gib if settings.platform == "gpu" else None
     values: dict[str, Any] = {

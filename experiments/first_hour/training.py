@@ -12,9 +12,9 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from experiments.first_hour import tiny_model, traces
-from experiments.first_hour.machine import steps_of
 from experiments.first_hour.processes import run_well, wait_for
 from experiments.first_hour.scene import REHEARSAL, CannotRun, Finding, Scene, conclude
+from experiments.training_runs import rollout_file
 from rag_zeval.files import Row, flat
 from rag_zeval.stages.config import load_config, word
 from rag_zeval.stages.memory import watched
@@ -23,6 +23,7 @@ from rag_zeval.stages.training_log import read_run
 from train.derived_keys import derived_keys
 from train.launch import ROOT
 from train.leftovers import all_segments, stop_leftovers
+from train.plan import planned_steps
 from train.rollouts.agreement import precision
 from train.run_folder import RunFolder
 from train.settings import TrainSettings, existing_responses, read_settings
@@ -147,7 +148,7 @@ def kill(run: TinyTraining, step: int) -> dict[str, list[str]]:
     verl = run.settings.verl
     again = step % verl.trainer.save_freq > 0
     drawn = verl.data.train_batch_size * verl.actor_rollout_ref.rollout.n
-    rollouts, log = traces.rollouts_of(run.folder, step), run.log("killed")
+    rollouts, log = rollout_file(run.folder, "train", step), run.log("killed")
 
     def logged() -> bool:
         written = not again or (rollouts.exists() and rollouts.read_bytes().count(b"\n") == drawn)
@@ -168,9 +169,10 @@ def findings(
 
     before: shared memory that existed before it. drawn: the rollouts before the kill, of the step that is repeated.
     """
+    steps = planned_steps(run.settings.verl, run.settings.stages)
     folder, kind = run.folder, "cpu" if run.settings.platform == "cpu" else "fp32" if run.exact else "bf16"
     found = [
-        traces.steps_follow(folder, steps_of(run.settings) or 0, attempts=2 if kill_after else 1),
+        traces.steps_follow(folder, steps or 0, attempts=2 if kill_after else 1),
         traces.weights_arrive(folder, traces.BOUNDS[kind], moving=run.settings.platform == REHEARSAL),
         traces.exported(folder, Path(run.settings.base_model), exact=run.exact),
         traces.nothing_is_left(folder, before),
@@ -215,7 +217,7 @@ def first_steps(scene: Scene) -> None:
     if scene.gpus:  # by correlation only: the real model is less certain of its tokens
         conclude([traces.weights_arrive(out_dir, traces.BOUNDS["bf16"][1:])])
     seconds = max(data["timing_s/step"] for step, data in read_run(out_dir).items() if step > 1)
-    if total := steps_of(settings):
+    if total := planned_steps(settings.verl, settings.stages):
         hours = total * seconds / 3600
         print(f"{seconds:.0f} s for the slowest step after the first: at its pace {total} steps take {hours:.1f} hours")
     for part in ("checkpoints", "model"):  # over 100 GB for 7B, and not needed

@@ -142,7 +142,7 @@ def plan_tables(settings: PaperSettings) -> TablesPlan:
     rows = {number: list(paper_rows(number, settings.benchmark_of_arms)) for number in numbers}
     lacks, there = {}, dict[str, list[PaperRow]]()
     for row in (row for of_table in rows.values() for row in of_table):
-        if reason := lacking(row, settings, judges):
+        if reason := lacking(row, judges):
             lacks[row] = reason
         else:
             there.setdefault(sources(row, judges)[0], []).append(row)
@@ -158,7 +158,7 @@ def plan_tables(settings: PaperSettings) -> TablesPlan:
         if _benchmark(settings.profile, benchmark)[0] is None  # missing data are public data, about the real world
         if judges.world(name) is None and judges.lacking(name) is None
     ]
-    runs = [_bench_run(of, name, settings, judges) for of in there.values() for name in _judges(of[0], judges)]
+    runs = [_bench_run(of, name, judges) for of in there.values() for name in _judges(of[0], judges)]
     return TablesPlan(settings, judges, rows, lacks, trained, waiting, runs)
 
 
@@ -174,8 +174,9 @@ def _judges(row: PaperRow, judges: TrainedJudges) -> list[str]:
     return judges.of_arm[row.arm] if row.arm else [(row.model if _asks_a_judge(row) else None) or NO_MODEL]
 
 
-def lacking(row: PaperRow, settings: PaperSettings, judges: TrainedJudges) -> str | None:
+def lacking(row: PaperRow, judges: TrainedJudges) -> str | None:
     """Return what a row needs that is missing and cannot be trained here; None if nothing is missing."""
+    settings = judges.settings
     there, missing = _benchmark(settings.profile, row.benchmark)
     if there is None:
         return missing[0]
@@ -220,12 +221,12 @@ def _benchmark(profile: str, name: str) -> tuple[Benchmark | None, list[str]]:
     return BENCHMARKS[name](check_settings(RunSettings, load_config("bench", words)))
 
 
-def _bench_run(rows: list[PaperRow], judge: str, settings: PaperSettings, judges: TrainedJudges) -> BenchRun:
+def _bench_run(rows: list[PaperRow], judge: str, judges: TrainedJudges) -> BenchRun:
     """Return the run of the bench in which one judge measures these rows.
 
     All rows must have the same source, and nothing they need may be missing.
     """
-    name = rows[0].benchmark
+    settings, name = judges.settings, rows[0].benchmark
     benchmark, _ = _benchmark(settings.profile, name)
     greedy = benchmark is not None and benchmark.world is not None  # so a second trial would be the same
     scorers = list(dict.fromkeys(scorer for row in rows for scorer in row.scorers))

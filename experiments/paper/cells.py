@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from eval_benchmarks.bench_manifest import read_run
+from eval_benchmarks.bench_manifest import read_bench
 from eval_benchmarks.bench_settings import Bootstrap
 from eval_benchmarks.output.comparisons import paired_test
 from eval_benchmarks.trials import ScorerTrials, group_trials, over_seeds
@@ -54,7 +54,7 @@ FinishedRuns = Mapping[str, tuple[Bootstrap, list[ScorerTrials]]]  # by the run'
 
 def read_finished(runs: Iterable[BenchRun]) -> FinishedRuns:
     """Read runs of the bench, once each."""
-    read = {run.folder.name: read_run(run.folder) for run in runs}
+    read = {run.folder.name: read_bench(run.folder) for run in runs}
     return {name: (settings.bootstrap, group_trials(trials)) for name, (settings, trials) in read.items()}
 
 

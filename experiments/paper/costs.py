@@ -14,9 +14,8 @@ from eval_benchmarks.jobs import trials_of
 from eval_benchmarks.output.table import NONE, Table
 from experiments.arm_commands import RL, ArmRun, StageCommand
 from experiments.arm_results import read_results
-from experiments.paper.bench_runs import BenchRun
+from experiments.paper.bench_runs import BenchRun, TablesPlan
 from experiments.paper.methods import RANKER
-from experiments.paper.paper_settings import PaperSettings
 from experiments.paper.trained_judges import TrainedJudges
 from rag_zeval.scorers.registry import JUDGE
 from rag_zeval.scorers.sft_ranker import SftRanker
@@ -25,7 +24,16 @@ from rag_zeval.scoring.prices import price_of, read_prices
 from rag_zeval.stages.config import check_settings, load_config
 from train.derived_keys import derived_keys, sft_derived_keys
 from train.model_shape import read_shape
-from train.plan import Disk, check_answers_to_come, checked_by_verl, count_steps, lack_of_disk, plan_disk, sized
+from train.plan import (
+    Disk,
+    check_answers_to_come,
+    checked_by_verl,
+    count_steps,
+    lack_of_disk,
+    plan_disk,
+    planned_steps,
+    sized,
+)
 from train.run_folder import RunFolder
 from train.settings import SFTSettings, TrainSettings, read_settings
 from train.verl_config import SFT, build
@@ -95,9 +103,7 @@ def _sft(command: StageCommand) -> Counted:
     """
     settings = read_settings(SFTSettings, load_config(command.stage, command.words))
     verl = build(settings.verl, sft_derived_keys(settings, RunFolder(settings.out_dir), 0), SFT)
-    of_stages = [stage.rows for stage in settings.rows]
-    rows = 0 if None in of_stages else sum(filter(None, of_stages))  # None: all that the answers give, so unknown
-    steps = count_steps(verl, rows) if rows else None
+    steps = planned_steps(verl, settings.rows)
     shape, _ = read_shape(settings.base_model)
     disk = plan_disk(shape, verl, steps or 1, settings.export) if shape else None
     share = shape.parameters / PAPER_PARAMETERS if shape else 0
@@ -158,15 +164,15 @@ def _sum(numbers: Sequence[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-def plan_table(runs: Sequence[BenchRun], settings: PaperSettings, judges: TrainedJudges) -> Table:
+def plan_table(plan: TablesPlan) -> Table:
     """Return the lines of the bench's own dry run (`eval_benchmarks.expected_calls`) for each run, and their total."""
-    prices = read_prices(settings.prices) if settings.prices else {}
+    prices = read_prices(plan.settings.prices) if plan.settings.prices else {}
     lines: list[tuple[str, ...]] = []
     planned: list[PlannedCalls] = []
     hours, dollars = list[float | None](), list[float | None]()
-    for run in runs:
+    for run in plan.bench:
         bench = check_settings(BenchSettings, load_config("bench", run.words))
-        for one in _expected(run, bench, judges):
+        for one in _expected(run, bench, plan.judges):
             lines.append((run.judge, *one.cells(bench.judge.reply_tokens_per_second, prices)))
             if one.asked:
                 planned.append(one.asked)

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from eval_benchmarks.bench_manifest import read_run as read_bench
+from eval_benchmarks.bench_manifest import read_bench
 from eval_benchmarks.trials import Trial
 from experiments.training_runs import Which, prompt_of, read_rollouts, step_files, truth_of
 from rag_zeval.errors import InputError

@@ -8,7 +8,7 @@ VERL_PLATFORM must be set before the import, because this module imports verl.
 
 import io
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from copy import deepcopy
 from functools import partial
@@ -23,7 +23,7 @@ from verl.workers.engine import EngineRegistry
 from verl.workers.engine_workers import ActorRolloutRefWorker
 from verl.workers.utils.padding import response_from_nested
 
-from experiments.timing.pairs import TimedPairs, share_different, time_in_turn, total
+from experiments.timing.pairs import Side, TimedPairs, share_different, time_in_turn, total
 from rag_zeval.judge.prompt import judge_messages
 from rag_zeval.models.decoding import Generated, generate, growing_cache, stop_ids
 from rag_zeval.models.language_model import chat_ids
@@ -77,31 +77,18 @@ def measure_step(prompts: int, rollouts: int, new_tokens: int, pairs: int) -> li
         own_log_probs = batch["old_log_probs"] = batch["rollout_log_probs"]
         batch["ref_log_prob"] = ours.log_probs(batch, reference=True)
 
-        parts = [
-            time_in_turn("rollouts", plainly, drafted, share_of_other_tokens, pairs),
-            time_in_turn(
-                "old log-probabilities",
-                lambda: plain.log_probs(batch),
-                lambda: own_log_probs,
-                largest_difference,
-                pairs,
-            ),
-            time_in_turn(
-                "reference log-probabilities",
+        parts: dict[str, tuple[Side, Side, Callable[[Any, Any], float]]] = {
+            "rollouts": (plainly, drafted, share_of_other_tokens),
+            "old log-probabilities": (lambda: plain.log_probs(batch), lambda: own_log_probs, largest_difference),
+            "reference log-probabilities": (
                 lambda: plain.log_probs(batch, reference=True),
                 lambda: ours.log_probs(batch, reference=True),
                 largest_difference,
-                pairs,
             ),
-            time_in_turn(
-                "update",
-                lambda: plain.update(batch),
-                lambda: ours.update(batch),
-                relative_difference,
-                pairs,
-            ),
-        ]
-    return [*parts, total("step", parts)]
+            "update": (lambda: plain.update(batch), lambda: ours.update(batch), relative_difference),
+        }
+        timings = [time_in_turn(name, *part, pairs) for name, part in parts.items()]
+    return [*timings, total("step", timings)]
 
 
 def share_of_other_tokens(plain: Generated, ours: Generated) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from eval_benchmarks.__main__ import bench
-from eval_benchmarks.bench_manifest import read_run
+from eval_benchmarks.bench_manifest import read_bench
 from eval_benchmarks.compare import _speed, main
 from eval_benchmarks.output.comparisons import agreement_rows, pair_rows
 from eval_benchmarks.output.summary import summary_rows
@@ -42,7 +42,7 @@ def copy(kept: Path, out: Path, request: pytest.FixtureRequest) -> Path:
 
 
 def test_a_run_is_read_back_as_it_was_written(run: Path) -> None:
-    settings, trials = read_run(run)
+    settings, trials = read_bench(run)
     results = BenchResults(group_trials(trials), settings.bootstrap.draws, settings.bootstrap.seed)
     assert summary_rows(results) == json.loads((run / "summary.json").read_text())
     assert [trial.scorer for trial in trials] == ["bleu", "rag_zeval", "rag_zeval"]
@@ -53,7 +53,7 @@ def test_any_two_scorers_are_compared_without_asking_anybody(run: Path, judge_se
     yes = f"rag_zeval by {judge_server.spec('yes')}"
     assert main([str(run), "bleu", yes]) == 0
     shown = capsys.readouterr().out
-    results = BenchResults(group_trials(read_run(run)[1]), draws=100, seed=0)
+    results = BenchResults(group_trials(read_bench(run)[1]), draws=100, seed=0)
     bleu, judge, _ = results.scorers
     for row in pair_rows(results, bleu, judge):
         (line,) = [line.split() for line in shown.splitlines() if re.match(rf" {row['metric']} ", line)]
@@ -158,7 +158,7 @@ def test_a_run_that_is_not_whole_is_refused(copy: Path, change: Any, message: st
     change(manifest)
     path.write_text(json.dumps(manifest))
     with pytest.raises(InputError, match=message):
-        read_run(copy)
+        read_bench(copy)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_rows_of_another_kind_are_refused(copy: Path, change: dict[str, Any], me
     first, *rows = file.read_text().splitlines()
     file.write_text("\n".join([json.dumps(json.loads(first) | change), *rows]) + "\n")
     with pytest.raises(InputError, match=rf"bleu.*jsonl: .*{message}"):
-        read_run(copy)
+        read_bench(copy)
 
 
 def test_a_run_is_read_with_the_data_folder_of_now(write_wikieval: Any, out: Path, monkeypatch: Any) -> None:
@@ -194,4 +194,4 @@ def test_a_run_is_read_with_the_data_folder_of_now(write_wikieval: Any, out: Pat
     write_wikieval({"answer": "another"}, {}).rename(out.parent / "canary-3")
     monkeypatch.setenv("RAG_ZEVAL_DATA", str(out.parent / "canary-3"))
     with pytest.raises(InputError, match=r"field 'data': wikieval in .*canary-3 is not what was scored"):
-        read_run(out / "wiki")
+        read_bench(out / "wiki")

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import model_sha256, write_json
@@ -32,7 +32,6 @@ from train.nano.tasks import NO_EVIDENCE, UNDECIDED, VARIANT, Sample, answering,
 from train.nano.tokenizer import CLAIM_ENDINGS, END, build_tokenizer
 
 IGNORED = -100
-Rate = Annotated[float, Field(gt=0)]
 Part = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -48,11 +47,11 @@ class Settings(Section):
     layers: Annotated[int, Field(ge=2)]  # the first two get heads that look back
     heads: Annotated[int, Field(ge=2)]
     window: PositiveInt
-    lr_matrices: Rate
-    lr_rest: Rate
+    lr_matrices: PositiveFloat
+    lr_rest: PositiveFloat
     bf16: bool
     copy_share: Part
-    decision_weight: Rate
+    decision_weight: PositiveFloat
     undecided_from: Part
     no_evidence_share: Part
 
@@ -92,7 +91,7 @@ def build_model(tokenizer: Any, config: Any) -> Any:
     return model
 
 
-def _look_back(model: Any, sharpness: float = 9.0) -> None:
+def _look_back(model: Any) -> None:
     """Give heads 0 and 1 of the first two layers biases that, under RoPE, attend one and two tokens back.
 
     The product of a query bias that is rotated by `offset` and a constant key bias is largest at that distance. This is
@@ -100,7 +99,7 @@ def _look_back(model: Any, sharpness: float = 9.0) -> None:
     """
     import torch
 
-    size = model.config.hidden_size // model.config.num_attention_heads
+    sharpness, size = 9.0, model.config.hidden_size // model.config.num_attention_heads
     frequency = 1e6 ** (-torch.arange(0, size, 2) / size)
     with torch.no_grad():
         for layer in model.model.layers[:2]:
@@ -156,7 +155,7 @@ class Lessons:
         pad = partial(torch.nn.utils.rnn.pad_sequence, batch_first=True)
         return pad(ids, padding_value=self.tokenizer.pad_token_id), pad(labels, padding_value=IGNORED)
 
-    def copy_batch(self, rows: int = 40) -> tuple[Any, Any]:
+    def copy_batch(self) -> tuple[Any, Any]:
         """Return `(ids, labels)` of random words with a segment that occurs three times.
 
         The labels are IGNORED up to the end of its first occurrence and the gap after it.
@@ -165,7 +164,7 @@ class Lessons:
 
         first_word, words = 259, len(self.tokenizer)  # words follow the special tokens and the bytes
         length, gap, start = self.rng.randint(6, 24), self.rng.randint(0, 6), self.rng.randint(0, 8)
-        segment, between, before = (torch.randint(first_word, words, (rows, size)) for size in (length, gap, start))
+        segment, between, before = (torch.randint(first_word, words, (40, size)) for size in (length, gap, start))
         ids = torch.cat([before, segment, between, segment, segment], 1)
         labels = ids.clone()
         labels[:, : start + length + gap] = IGNORED

@@ -25,7 +25,7 @@ CHAT_TEMPLATE = (
 )
 
 
-def build_tokenizer(seed: int = 1) -> Any:
+def build_tokenizer() -> Any:
     """Build the tokenizer. Its vocabulary (about 1,000 tokens) comes from generated samples of all tasks."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
@@ -34,7 +34,7 @@ def build_tokenizer(seed: int = 1) -> Any:
     pattern = "|".join([*pieces, r"\w+ ?", r"[^\w\s] ?", r"\s"])
     splitter = pre_tokenizers.Split(Regex(pattern), "isolated")
     words = dict.fromkeys(JSON_PIECES)
-    for text in ["user", "assistant", "\n", *_texts(random.Random(seed))]:
+    for text in ["user", "assistant", "\n", *_texts(random.Random(1))]:
         words.update(dict.fromkeys(word for word, _ in splitter.pre_tokenize_str(text)))
     vocabulary = [PAD, START, END, *(f"<0x{byte:02X}>" for byte in range(256)), *words]
     tokenizer = Tokenizer(

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from rag_zeval.errors import InputError
 from rag_zeval.stages.config import Section, Seed
 from train.one_gpu.rows import RowKind, Validation
-
-Positive = Annotated[float, Field(gt=0)]
 
 
 class OneGPUSettings(Section):
@@ -21,10 +19,10 @@ class OneGPUSettings(Section):
     validation: Validation
     steps: PositiveInt
     warmup_steps: PositiveInt
-    learning_rate: Positive
+    learning_rate: PositiveFloat
     prompts: PositiveInt
     rollouts: Annotated[int, Field(ge=2, description="2 or more: an advantage compares the rollouts of a prompt")]
-    temperature: Positive
+    temperature: PositiveFloat
     max_reply_tokens: PositiveInt
     batch_tokens: PositiveInt
     validate_every: PositiveInt
