@@ -165,35 +165,27 @@ def draw(items: Sequence[Item], n: int, seed: int) -> list[tuple[Item, float]]:
     return sorted(drawn, key=lambda pair: pair[0].id)
 
 
-def strata_of(items: Sequence[Item]) -> dict[str, list[Item]]:
-    """Group the items by the name of their stratum. The order of strata and items is independent of that of `items`."""
-    strata: dict[str, list[Item]] = {}
-    for item in sorted(items, key=lambda item: (item.stratum, item.id)):
-        strata.setdefault(item.stratum, []).append(item)
-    return strata
+def strata_of(items: Sequence[Item], plan: "SheetPlan | None" = None) -> dict[str, list[Item]]:
+    """Group the items by the name of their stratum. The order of strata and items is independent of that of `items`.
 
-
-def strata_since(items: Sequence[Item], plan: "SheetPlan") -> dict[str, list[Item]]:
-    """Group the items by the strata of a sheet that was drawn before.
-
-    The rows of a stratum do not stand for items that are new: these could not be drawn. So the new items of a stratum
-    are one of their own.
+    plan: that of an earlier sheet, if its rows are kept; each item then stays in its stratum. The rows of a stratum do
+    not stand for items that are new, because these could not be drawn. So the new items of a stratum are one of their
+    own.
     """
-    known = {**(plan.others or {}), **plan.strata}
+    known = {**(plan.others or {}), **plan.strata} if plan else {}
     names = set(known.values())
     strata: dict[str, list[Item]] = {}
     for item in sorted(items, key=lambda item: (item.stratum, item.id)):
         name = known.get(item.id, item.stratum)
-        while plan.is_new(item) and name in names:
+        while plan and plan.is_new(item) and name in names:
             name += LATER
         strata.setdefault(name, []).append(item)
     return strata
 
 
 def stratum_of_each(items: Sequence[Item], plan: "SheetPlan | None" = None) -> dict[str, str]:
-    """Return the name of each item's stratum, by id. plan: that of an earlier sheet, if its rows are kept."""
-    strata = strata_since(items, plan) if plan else strata_of(items)
-    return {item.id: name for name, of_stratum in strata.items() for item in of_stratum}
+    """Return the name of each item's stratum, by id. plan: as in `strata_of`."""
+    return {item.id: name for name, of_stratum in strata_of(items, plan).items() for item in of_stratum}
 
 
 def draw_more(
@@ -205,13 +197,13 @@ def draw_more(
     labels so far (Neyman allocation: Cochran 1977, Sampling Techniques, section 5.5). Within a stratum, old and new
     rows together count as a simple random sample: each has the probability rows / items of the stratum. That is nearly
     right. A stratum whose first labels happen to be equal gets fewer new rows, which biases the mean a little. Items
-    that are new since the sheet was drawn have strata of their own (see `strata_since`).
+    that are new since the sheet was drawn have strata of their own (see `strata_of`).
     Raises InputError for a sheet of kept labels, because its rows were drawn from other strata.
     """
     if plan.kept:
         raise InputError("--more: this sheet was made of kept labels; `rag-zeval reuse-labels --n` adds rows to it")
     random, drawn = Random(seed), []
-    strata = strata_since(items, plan)
+    strata = strata_of(items, plan)
     old = {name: [item for item in stratum if item.id in plan.probabilities] for name, stratum in strata.items()}
     spread = {
         name: sum(item.share for item in stratum) ** 2

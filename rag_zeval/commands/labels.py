@@ -25,7 +25,7 @@ def keep_labels(
     labels again.
     """
     from rag_zeval.audit.kept_labels import keep, text_keys
-    from rag_zeval.audit.sheet import check_drawn_from, read_items, read_labels, read_plan, strata_since
+    from rag_zeval.audit.sheet import check_drawn_from, read_items, read_labels, read_plan
     from rag_zeval.terminal_tables import print_table
 
     check_files([sheet, results], ("--labels", labels))
@@ -34,8 +34,7 @@ def keep_labels(
     plan = read_plan(sheet)
     items = read_items(results, plan.unit, plan.metric).items
     check_drawn_from(sheet, plan, results, items)
-    strata = None if plan.kept else strata_since(items, plan)
-    found = keep(labels, items, plan.unit, read_labels(sheet, plan), person, plan.filled, strata)
+    found = keep(labels, items, plan, read_labels(sheet, plan), person)
     print(f"{labels}: {len(found.kept.labels)} labels; {found.new} new, {found.replaced} changed")
     if found.outside:
         print(f"not kept: {found.outside} rows whose texts belong to an earlier sheet, in which nobody labelled them")
