@@ -330,40 +330,30 @@ def plan_path(sheet: Path) -> Path:
     return sheet.with_name(f"{sheet.name}.json")
 
 
-def write_sheet(
-    path: Path,
-    metric: str,
-    unit: str,
-    drawn: Sequence[tuple[Item, float]],
-    seed: int,
-    strata: Mapping[str, str],
-    labels: Mapping[str, Label],
-    kept: bool = False,
-) -> None:
+def write_sheet(path: Path, plan: SheetPlan, items: Sequence[Item], seed: int, labels: Mapping[str, Label]) -> None:
     """Write a sheet and its plan. The sheet shows no score and nothing that depends on one; the plan does.
 
-    strata: of all items, by id. labels: labels to fill in, by row id. kept: whether these are kept labels. Each kind of
-    text to judge by has its own column, such as "ground truth" or "retrieved contexts". The plan is written first. If a
-    run is killed before it writes the sheet, the same command writes it.
+    items: those of the rows. labels: labels to fill in, by row id. Each kind of text to judge by has its own column,
+    such as "ground truth" or "retrieved contexts". The plan is written first. If a run is killed before it writes the
+    sheet, the same command writes it.
     Raises InputError if the sheet already exists, because it may hold labels, or if the plan of another sheet exists.
     """
-    of = plan_of(metric, unit, drawn, strata, labels if kept else None)
     draws = {
-        id_: {"stratum": of.strata[id_], "probability": found, "texts": of.text_keys[id_]}
-        for id_, found in of.probabilities.items()
+        id_: {"stratum": plan.strata[id_], "probability": found, "texts": plan.text_keys[id_]}
+        for id_, found in plan.probabilities.items()
     }
-    plan = {"metric": metric, "unit": unit, "seed": seed, "rows": draws, "others": of.others}
-    if kept:
-        plan |= {"kept": True, "filled": of.filled}
+    written = {"metric": plan.metric, "unit": plan.unit, "seed": seed, "rows": draws, "others": plan.others}
+    if plan.kept:
+        written |= {"kept": True, "filled": plan.filled}
     if path.exists():
         raise InputError(f"{path}: already exists and may hold labels; choose another --out")
-    if plan_path(path).exists() and read_json(plan_path(path)) != plan:
+    if plan_path(path).exists() and read_json(plan_path(path)) != written:
         raise InputError(f"{plan_path(path)}: already exists and is of another sheet; choose another --out")
-    sources = dict.fromkeys(name for item, _ in drawn for name, _ in item.sources)
-    columns = [*FIRST, *sources, *JUDGED[unit], *LAST]
+    sources = dict.fromkeys(name for item in items for name, _ in item.sources)
+    columns = [*FIRST, *sources, *JUDGED[plan.unit], *LAST]
     known = {id_: {"label": label.text, "note": label.note} for id_, label in labels.items()}
-    rows = [{**vars(item), **dict(item.sources), **known.get(item.id, {})} for item, _ in drawn]
-    write_json(plan_path(path), plan)
+    rows = [{**vars(item), **dict(item.sources), **known.get(item.id, {})} for item in items]
+    write_json(plan_path(path), written)
     write_text(path, sheet_text(columns, [[row.get(name, "") for name in columns] for row in rows]))
 
 
