@@ -164,11 +164,11 @@ def _sample(items: Sequence[Item], sheet: LabelledSheet, slice_tag: str | None) 
 
 def _difference(name: str, first: LabelledSample | None, second: LabelledSample | None) -> Difference:
     n = sum(len(sample.labels) for sample in (first, second) if sample)
-    change = corrected_difference(first, second) if first and second else None
-    if first is None or second is None or change is None:
+    found = corrected_difference(first, second) if first and second else None
+    if first is None or second is None or found is None:
         return Difference(name, n, None, None, None, None, None, labels=n)
-    apart = BootstrapEstimate(change.value, change.low, change.high)
-    return Difference(name, n, _mean(first), _mean(second), apart, None, change.p, labels=n)
+    change, p = found
+    return Difference(name, n, _mean(first), _mean(second), change, None, p, labels=n)
 
 
 def _mean(sample: LabelledSample) -> BootstrapEstimate:
