@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from rag_zeval.audit.sheet import LABELS, UNITS, Item, Label, SheetPlan, draw, strata_of
+from rag_zeval.audit.sheet import UNITS, Item, Label, SheetPlan, draw, strata_of, value_of
 from rag_zeval.errors import InputError
 from rag_zeval.files import FieldTypes, Row, check_fields, iter_jsonl, json_line, locate, write_chunks
 from rag_zeval.text import content_hash
@@ -68,10 +68,10 @@ class KeptLabels:
 
 def as_label(row: Row, unit: str) -> Label:
     """Return the label of a row. Raises InputError naming the field if its word is no label of the unit."""
-    word = " ".join(row["label"].split()).casefold()
-    if word not in LABELS[unit]:
+    value = value_of(row["label"], unit)
+    if value is None:
         raise InputError(f"field 'label': {row['label']!r} is no label of a {unit}")
-    return Label(LABELS[unit][word], row["label"], row["note"])
+    return Label(value, row["label"], row["note"])
 
 
 def read_kept(path: Path) -> KeptLabels:

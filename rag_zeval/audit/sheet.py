@@ -306,6 +306,11 @@ class Label:
     stands_for: float = 1.0
 
 
+def value_of(label: str, unit: str) -> float | None:
+    """Return the value of a label in words, such as "Yes"; None if it is no label of the unit."""
+    return LABELS[unit].get(" ".join(label.split()).casefold())
+
+
 def plan_of(
     metric: str,
     unit: str,
@@ -418,9 +423,9 @@ def read_labels(path: Path, plan: SheetPlan) -> dict[str, Label]:
             if id_ in seen:
                 raise InputError(f"duplicate id '{id_}'")
             seen.add(id_)
-            word = " ".join(text.split()).casefold()
-            if word and word not in LABELS[plan.unit]:
+            value = value_of(text, plan.unit)
+            if value is None and text.strip():
                 raise InputError(f"field 'label': '{one_line(text)}' (row {id_}), must be {ASKED[plan.unit]}, or empty")
-        if word:
-            labels[id_] = Label(LABELS[plan.unit][word], text.strip(), row.get("note", ""))
+        if value is not None:
+            labels[id_] = Label(value, text.strip(), row.get("note", ""))
     return plan.weigh(labels)
