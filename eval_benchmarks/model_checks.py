@@ -79,8 +79,7 @@ def _check_judges(settings: BenchSettings) -> None:
         if times > 1:
             raise InputError(f"models: '{spec}' is listed {times} times")
         check_extra_body(spec, settings.judge.extra_body, "judge.extra_body")
-        if settings.judge.structured:
-            check_structured(spec)
+        check_structured(spec, settings.judge.structured)
         folder = folder_of(spec)
         if folder is None:
             read_key(settings.judge.api_key_env or KEY_ENV)

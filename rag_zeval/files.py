@@ -32,7 +32,7 @@ MOST = 2**63  # numbers in a field are smaller, so their sums are finite and the
 COUNT = range(MOST)
 NONE = type(None)
 NUMBER_OR_NONE = (int, float, NONE)
-ANSWER_SENTENCES = "answer_sentences"  # the only field of a judge's card that is a number
+ANSWER_SENTENCES, STRUCTURED = "answer_sentences", "structured"  # fields of a judge's card that are no texts
 MOST_DIGITS = 300  # of a whole number: longer ones may not fit into a float, and are slow to read
 
 
@@ -483,14 +483,16 @@ def model_revision(folder: str | Path) -> str | None:
 def read_card(folder: str | Path) -> dict[str, Any]:
     """Return the content of `rag_zeval.json` in a checkpoint folder; {} if there is no such file.
 
-    Raises InputError if a field is no text, or if "answer_sentences" is there and is no whole number of 1 or more.
+    Raises InputError if "answer_sentences" is there and is no whole number of 1 or more, if "structured" is there and
+    is neither true nor false, or if another field is no text.
     """
     path = Path(folder) / "rag_zeval.json"
     if not path.is_file():
         return {}
     card: dict[str, Any] = read_json(path)
     with locate(path):
-        check_fields(card, {name: int if name == ANSWER_SENTENCES else str for name in card})
+        kinds = {ANSWER_SENTENCES: int, STRUCTURED: bool}
+        check_fields(card, {name: kinds.get(name, str) for name in card})
         if card.get(ANSWER_SENTENCES, 1) < 1:
             raise InputError(f"field '{ANSWER_SENTENCES}' must be 1 or more, found {card[ANSWER_SENTENCES]}")
     return card

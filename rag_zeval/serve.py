@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rag_zeval.errors import InputError, missing
-from rag_zeval.files import check_object, model_config, model_sha256, read_card, read_json
+from rag_zeval.files import STRUCTURED, check_object, model_config, model_sha256, read_card, read_json
 from rag_zeval.models.open import check_spec
 
 URL = "http://127.0.0.1:8000/v1"  # vLLM's default port
@@ -21,11 +21,12 @@ def serve(folder: str, extra: Sequence[str] = ()) -> None:
     Does not return. Raises InputError if the folder has no model, or if vLLM is not installed.
     """
     command = serve_command(folder, extra)
-    variant = read_card(folder).get("variant", "paper")
+    card = read_card(folder)
     if importlib.util.find_spec("vllm") is None:
         raise InputError(missing("vllm", f"serving {folder}"))
     name = command[command.index("--served-model-name") + 1]
-    asked = f"--model openai:{name}@{URL} --variant {variant}"
+    asked = f"--model openai:{name}@{URL} --variant {card.get('variant', 'paper')}"
+    asked += " --structured" * card.get(STRUCTURED, False)
     print(f"serving {folder}; ask it with: {asked} (unless you set another name or port)", flush=True)
     os.execv(command[0], command)
 

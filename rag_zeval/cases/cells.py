@@ -17,6 +17,7 @@ from rag_zeval.cases.names import (
     SNIPPET,
     TEXT_PARTS,
     TRUTH_TEXT,
+    YES_NO,
     plain_name,
     snake_name,
 )
@@ -77,7 +78,7 @@ def label_in(values: Iterable[Any]) -> str | None:
 
 def is_no_context(text: str) -> bool:
     """Whether a text is a label, a verdict, yes or no, and so no retrieved context."""
-    return is_label(text) or is_verdict(text) or is_flag(text) or text.strip().lower() in ("yes", "no")
+    return is_label(text) or is_verdict(text) or is_flag(text) or text.strip().lower() in YES_NO
 
 
 def as_text(value: Any) -> str | None:

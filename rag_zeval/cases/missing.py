@@ -172,6 +172,7 @@ class _Search:
         if field != "contexts":
             return free
         free = [place for place in free if not any(path.startswith(f"{place.path}.") for path in used)]
+        free = [place for place in free if not place.contradiction(field)]
         patterns = dict.fromkeys(_with_siblings(place.path, self.places) for place in free)
         first = {path: path if path in self.places else numbered(path, self.places)[0] for path in patterns}
         return [Place(path, self.places[one].values) for path, one in first.items()]

@@ -44,7 +44,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
 # With these a name begins or ends if what it holds is neither a question nor an answer nor a context, but about one.
 ASIDE = {
     "category", "choice", "comment", "date", "decision", "description", "error", "explanation", "failure", "feedback",
-    "file", "id", "is",
+    "file", "forbidden", "id", "is",
     "justification", "keyword", "kind", "label", "length", "link", "metadata", "missing", "name", "note",
     "option", "page", "persona", "rationale", "reason", "reasoning", "score", "span", "style", "template", "term",
     "time", "timestamp", "title", "trace", "type", "url",

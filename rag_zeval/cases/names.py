@@ -153,6 +153,7 @@ VERDICTS = frozenset(
     "pass passed fail failed correct incorrect partial success failure error ok timeout answerable unanswerable "
     "abstain refuse refused".split()
 )
+YES_NO = frozenset("yes no si sí oui non ja nein sim não nao".split())  # which are no contexts
 VAGUE = frozenset({"expected", "gold", "target", "ideal"})  # names of the ground truth that may hold a label, too
 
 # What the first cell of a row of totals says, in lower case, in the languages of SPREADSHEET_ERRORS.

@@ -51,11 +51,11 @@ VariantName = Annotated[
     ),
 ]
 Structured = Annotated[
-    bool,
+    bool | None,
     option(
         JUDGE,
-        "Force replies into the JSON format of the judge. Default: only the prompt asks for it.",
-        "--structured",
+        "Force replies into the JSON format of the judge. Default: only if the card in the judge's folder says so.",
+        "--structured/--no-structured",
     ),
 ]
 Prices = Annotated[

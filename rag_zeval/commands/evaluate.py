@@ -163,7 +163,7 @@ def evaluate(
             "likeliest token.",
         ),
     ] = Sampling.temperature,
-    structured: Structured = False,
+    structured: Structured = None,
     extra_body: ExtraBody = None,
     api_key_env: KeyEnv = None,
     embeddings_key_env: EmbeddingsKeyEnv = None,

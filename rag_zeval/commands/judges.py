@@ -76,7 +76,7 @@ def smoke(
         Path | None, typer.Option(help="The folder of the model that `rag-zeval serve` serves on this machine.")
     ] = None,
     variant: VariantName = None,
-    structured: Structured = False,
+    structured: Structured = None,
     timeout: Timeout = 45.0,
     connect_timeout: ConnectTimeout = 10.0,
     extra_body: ExtraBody = None,
@@ -95,8 +95,7 @@ def smoke(
     spec = model if served is None else served_spec(served, model)
     if spec is None:
         raise InputError("no judge: add --model with any judge, or --served with the folder that is served here")
-    if structured:
-        check_structured(spec)
+    check_structured(spec, structured)
     extra = read_extra_body(extra_body)
     calls = {"timeout": timeout, "connect_timeout": connect_timeout, "api_key_env": api_key_env, "extra_body": extra}
     if not ask_once(spec, served, variant=variant, structured=structured, **calls):

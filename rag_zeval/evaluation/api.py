@@ -76,7 +76,7 @@ def evaluate(
     trials: int = 1,
     variant: str | None = None,
     sampling: Sampling | None = None,
-    structured: bool = False,
+    structured: bool | None = None,
     embeddings: str | Path | None = None,
     embeddings_key_env: str | None = None,
     claim_checker: str | Path | None = None,
@@ -120,7 +120,7 @@ def evaluate(
         trials: How often each case is judged.
         variant: The prompt of the `rag_zeval` scorer. Default: the one that the model was trained with, or the paper's.
         sampling: Temperature, top-p, the longest reply and the seed.
-        structured: Force the replies to `rag_zeval` into the JSON format.
+        structured: Whether to force the replies to `rag_zeval` into the JSON format. Default: as the judge's card says.
         embeddings: The embedding model, for scorers that need one: a folder, or "openai:MODEL@URL".
         embeddings_key_env: The NAME of the environment variable with its key. Default: OPENAI_API_KEY.
         claim_checker: The folder of a model that checks claims, for hhem, checked_sentences and checked_claims.

@@ -134,8 +134,7 @@ def check_scorers(names: Sequence[Named], judges: Judges, asking: bool = True) -
         find_variant(judges.asking.variant)
     if judges.model is not None:
         check_extra_body(judges.model, judges.calls.get("extra_body"))
-        if judges.asking.structured:
-            check_structured(judges.model)
+        check_structured(judges.model, judges.asking.structured)
 
 
 def check_needs(names: Sequence[Named], cases: CaseSet) -> None:
@@ -211,7 +210,7 @@ def open_metrics(
             if asks is not None:
                 made_by |= {"model": asks.name, "sampling": asdict(sampling)}
                 if isinstance(scorer, RagZeval):
-                    made_by |= {"variant": scorer.variant, "structured": judges.asking.structured}
+                    made_by |= {"variant": scorer.variant, "structured": scorer.structured}
                 made_by["prompt_hash"] = scorer.prompt_hash
             made_by["identity"] = scorer.identity
             label = f"{name}, trial {trial + 1}" if trial else name

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from rag_zeval.errors import InputError
+from rag_zeval.files import STRUCTURED
 from rag_zeval.judge.example import Example, check_list
 from rag_zeval.judge.needs import lacking
 from rag_zeval.judge.parser import FormatError, parse_lenient, response_schema
@@ -66,8 +67,8 @@ class Evaluator:
         backend: The model, see `open_backend`.
         variant: The prompt, see `judge.prompt`. Default: the one that the checkpoint was trained on, else "paper".
         sampling: Temperature, top-p and the longest reply.
-        structured: Send the JSON schema of the trajectory with each request, so that the reply must follow it.
-            Other local models ignore it.
+        structured: Whether to send the JSON schema of the trajectory with each request, so that the reply must follow
+            it. Default: what the checkpoint's card says, else no.
 
     Raises:
         InputError: For an unknown variant.
@@ -78,9 +79,10 @@ class Evaluator:
         backend: Backend,
         variant: str | None = None,
         sampling: Sampling | None = None,
-        structured: bool = False,
+        structured: bool | None = None,
     ):
-        self.backend, self.structured = backend, structured
+        self.backend = backend
+        self.structured: bool = backend.card.get(STRUCTURED, False) if structured is None else structured
         self.variant = find_variant(variant or backend.card.get("variant") or "paper")
         self.sampling = sampling or Sampling()
         if backend.card.get("world") == "nano":

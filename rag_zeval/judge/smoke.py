@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from rag_zeval.files import read_card
+from rag_zeval.files import STRUCTURED, read_card
 from rag_zeval.judge.evaluator import Evaluator
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.schema import LETTERS
@@ -37,7 +37,7 @@ def smoke(
     served: Path | None = None,
     *,
     variant: str | None = None,
-    structured: bool = False,
+    structured: bool | None = None,
     **calls: Any,
 ) -> bool:
     """Ask a model about one example, print its scores, and return whether the reply could be read.
@@ -50,10 +50,11 @@ def smoke(
     card = read_card(served) if served is not None else backend.card
     nano = card.get("world") == "nano"
     greedy = Sampling(temperature=0.0, top_p=1.0, max_tokens=NANO_MAX_TOKENS if nano else MAX_TOKENS)
-    evaluator = Evaluator(backend, variant or card.get("variant"), greedy, structured)
+    asked = card.get(STRUCTURED) if structured is None else structured
+    evaluator = Evaluator(backend, variant or card.get("variant"), greedy, asked)
     example = NANO if nano else TOY
     [evaluation] = evaluator.evaluate_many([example])
-    print(f"judge   {spec}, prompt {evaluator.variant.name}{', structured' * structured}")
+    print(f"judge   {spec}, prompt {evaluator.variant.name}{', structured' * evaluator.structured}")
     print(f"asked   {example.question}")
     for letter, answer, score in zip(LETTERS, example.answers, evaluation.scores, strict=False):
         print(f"{letter}       {'no score' if score is None else f'{score:.3f}'}  {answer}")

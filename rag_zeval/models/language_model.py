@@ -108,8 +108,9 @@ class Backend(Model, Protocol):
     """A language model. A request that fails gets a Reply with status "failed: …"; it raises nothing.
 
     max_context: size of the context window, in tokens of prompt and reply together; None if unknown.
-    card: content of the checkpoint folder's `rag_zeval.json`: "world", prompt "variant", and "answer_sentences", the
-    most sentences of an answer that the judge can judge at once. Empty without the file.
+    card: content of the checkpoint folder's `rag_zeval.json`: "world", prompt "variant", "answer_sentences", the most
+    sentences of an answer that the judge can judge at once, and "structured", whether its replies are to be forced into
+    the JSON format. Empty without the file.
     batched: whether requests are computed in batches. Rounding can then make a reply depend on its batch.
     """
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rag_zeval.budget import Account
 from rag_zeval.errors import InputError, needed
+from rag_zeval.files import STRUCTURED, read_card
 from rag_zeval.models.language_model import Backend
 from rag_zeval.models.precision import split_dtype
 from rag_zeval.secrets import looks_like_keys
@@ -80,10 +81,16 @@ def folder_of(spec: str) -> str | None:
     return split_dtype(spec.removeprefix("transformers:"))[0]
 
 
-def check_structured(spec: str) -> None:
-    """Raise InputError if the package is missing that keeps the replies of this model within a JSON schema."""
-    if check_spec(spec) is None and not spec.startswith("vllm:"):
-        with needed("llguidance", f"{spec}: --structured with transformers"):
+def check_structured(spec: str, structured: bool | None) -> None:
+    """Raise InputError if the package is missing that keeps the replies of this model within a JSON schema.
+
+    structured: whether the user asks for it; None if the model's card decides.
+    """
+    folder = folder_of(spec)
+    if folder is None or spec.startswith("vllm:"):
+        return
+    if structured or (structured is None and read_card(folder).get(STRUCTURED)):
+        with needed("llguidance", f"{spec}: replies in the JSON format (--no-structured does without)"):
             import llguidance  # noqa: F401
 
 

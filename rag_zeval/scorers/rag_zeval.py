@@ -23,7 +23,7 @@ class RagZeval(Scorer):
 
     The score is in [0, 1]. backend: the judge.
     variant: the prompt variant. The default is the one that the checkpoint was trained on, else "paper".
-    structured: whether the JSON schema of the reply is sent with each request.
+    structured: whether the JSON schema of the reply is sent with each request. Default: as the judge's card says.
     patterns: whether regular expressions read a reply that is unreadable otherwise, as in the paper (status
     "patterns").
     `parts` of a row: "trajectory" (None if there is none) and "status" of the evaluation. "strict" says whether the
@@ -38,15 +38,15 @@ class RagZeval(Scorer):
         backend: Backend,
         variant: str | None,
         sampling: Sampling,
-        structured: bool = False,
+        structured: bool | None = None,
         patterns: bool = False,
     ):
         self.patterns = patterns
         self._evaluator = Evaluator(backend, variant, sampling, structured)
-        self.variant = self._evaluator.variant.name
+        self.variant, self.structured = self._evaluator.variant.name, self._evaluator.structured
         self.prompt_hash = self._evaluator.variant.prompt_hash
         self.identity = (
-            f"{backend.identity} prompt {self.variant} {self.prompt_hash} {sampling}{' structured' * structured}"
+            f"{backend.identity} prompt {self.variant} {self.prompt_hash} {sampling}{' structured' * self.structured}"
             f"{' patterns' * patterns} reader {READER}"
         )
         self.group = backend.at_once if backend.batched else None

@@ -36,7 +36,7 @@ class Asking:
 
     sampling: Sampling = field(default_factory=Sampling)
     variant: str | None = None
-    structured: bool = False
+    structured: bool | None = None
     patterns: bool = False
     timeout: float = math.inf
 

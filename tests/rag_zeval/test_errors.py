@@ -31,7 +31,7 @@ NEEDED: dict[str, tuple[Callable[[], Any], str]] = {
     "openai": (lambda: open_backend("openai:judge@http://host/v1"), "an endpoint"),
     "torch": (lambda: load_folder("m", "AutoModel"), "m: a local model"),
     "transformers": (lambda: load_folder("m", "AutoModel"), "m: a local model"),
-    "llguidance": (lambda: check_structured("m"), "m: --structured with transformers"),
+    "llguidance": (lambda: check_structured("m", True), "m: replies in the JSON format (--no-structured does without)"),
     "vllm": (lambda: open_backend("vllm:m"), "model 'vllm:m'"),
     "ir-measures": (lambda: values([], [1]), "measuring retrieval"),
     "nltk": (_tokenizer.__wrapped__, "splitting into sentences"),

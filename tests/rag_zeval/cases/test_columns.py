@@ -238,7 +238,7 @@ VERDICTS = [{"question": f"q{at}?", "result": said} for at, said in enumerate(("
             [BASE | {"contexts": [{"rank": 1, "title": "When it opens and when it closes"}, {"rank": 2}]}],
             "it holds objects without a text; to use",
         ),
-        ([{**BASE, "contexts": said} for said in (True, "no")], "such as 'True'"),
+        ([{**BASE, "contexts": said} for said in (True, "no", "Sí")], "such as 'True'"),
         ([{**BASE, "contexts": ["doc_1", "Handbook of 2024.PDF"]}, BASE | {"contexts": []}], "such as 'doc_1'"),
         ([{**BASE, "contexts": ["Opening hours (https://x.org/a?b=c)"]}], "such as 'Opening hours (https://x.org/a?b"),
         ([{"user_input": "q?", "response": "a", "retrieved_contexts": "['d_1', 'd_2']"}], "such as 'd_1'"),  # ragas
@@ -541,6 +541,10 @@ def test_what_a_file_lacks_is_told() -> None:
         ({"qid": "7", "answer": "a", "said": TEXT}, "If the questions are in another file"),
         ({"question": "q?", "response": "a", "faithfulness": {"unsupported": [TEXT]}}, "relevance$"),  # a judge's
         ({"question": "q?", "contexts": TEXT, "trace": TEXT}, r"questions. If the answers are in another .* FILE$"),
+        (
+            {"question": "q?", "response": "a", "citations": [{"text": 1}, {"text": 2}]},
+            "relevance$",
+        ),
         ({"S.No.": 1, "said": "It opens at nine."}, "columns: 'S.No.', 'said'"),
     ):
         with pytest.raises(InputError, match=told):

@@ -202,6 +202,22 @@ ATTACKS = [  # what an answer or a passage says, to be repeated as it is
 ]
 
 
+@pytest.mark.parametrize("says", [True, False, None])
+@pytest.mark.parametrize("asked", [True, False, None])
+def test_the_card_decides_whether_replies_are_forced_into_the_format_unless_the_user_does(
+    asked: bool | None, says: bool | None
+) -> None:
+    sent: list[Any] = []
+
+    def reply(request: Request) -> str:
+        sent.append(request.response_schema)
+        return "[]"
+
+    judge = ScriptedBackend(reply, card={} if says is None else {"structured": says})
+    Evaluator(judge, structured=asked).evaluate("q?", reference="It is.", answers=["It is."])
+    assert (sent[0] is not None) == bool(says if asked is None else asked)
+
+
 @pytest.mark.parametrize("variant", ["paper", "verdict-last"])
 @pytest.mark.parametrize("field", ["answer", "claim", "grounding_evidence", "analysis"])
 @pytest.mark.parametrize("dump", [json.dumps, repr])

@@ -85,6 +85,7 @@ def test_the_card_of_a_checkpoint_is_read(tiny_model: str, model_copy: Path) -> 
         ('"world": 1', "'world' must be str, found int"),
         ('"answer_sentences": "3"', "'answer_sentences' must be int, found str"),
         ('"answer_sentences": 0', "'answer_sentences' must be 1 or more, found 0"),
+        ('"structured": 1', "'structured' must be bool, found int"),
     ):
         card.write_text(f"{{{field}}}")
         with pytest.raises(InputError, match=f"rag_zeval.json: field {line}"):

@@ -550,7 +550,7 @@ def test_a_long_run_is_written_a_row_at_a_time(make_row: MakeRow, tmp_path: Path
         def __iter__(self) -> Iterator[Row]:
             for at in range(60):
                 seen.append(sum(part.stat().st_size for part in path.parent.glob("*.part")))
-                yield make_row(str(at), reference=f"r{at} " * 2_000)
+                yield make_row(str(at), reference=f"r{at} " * 20_000)  # about as much as a file buffers
 
     write_report(path, Stored())
     assert path.read_text().count('\n{"case":') == 60 and list(path.parent.iterdir()) == [path]

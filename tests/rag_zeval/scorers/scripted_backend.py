@@ -1,6 +1,7 @@
 """A language model without a model: replies by script, in this process."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from rag_zeval.models.language_model import Messages, Reply, Request
 
@@ -22,11 +23,11 @@ class ScriptedBackend:
         *,
         name: str = "scripted",
         max_context: int | None = None,
-        card: Mapping[str, str] | None = None,
+        card: Mapping[str, Any] | None = None,
     ):
         self.name = self.identity = name
         self.max_context = max_context
-        self.card: Mapping[str, str] = card or {}
+        self.card: Mapping[str, Any] = card or {}
         self.calls = 0
         self._script = script if callable(script) else lambda _: script[self.calls]
 
