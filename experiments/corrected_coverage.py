@@ -227,8 +227,8 @@ def called_different(gain: float, taste: float, labels: int, runs: int) -> tuple
         apart = corrected_difference(first, second)
         trusted = corrected_difference(*map(_judge_as_people, (first, second)))
         assert apart and trusted, "there are labels, and every claim has a verdict"
-        by_people += apart.p <= 0.05
-        by_judge += trusted.p <= 0.05
+        by_people += apart[1] <= 0.05
+        by_judge += trusted[1] <= 0.05
     return by_judge / runs, by_people / runs
 
 

@@ -40,6 +40,23 @@ def read_sheet(path: Path) -> LabelledSheet:
     return LabelledSheet(path, plan, labels)
 
 
+@dataclass(frozen=True)
+class _Labelled:
+    """All items of a side that people could label, and the sheet that has labels of some of them."""
+
+    items: Sequence[Item]
+    sheet: LabelledSheet
+
+    @property
+    def unlabelled(self) -> str | None:
+        """What no label stands for, in words (see `SheetPlan.without_label`)."""
+        return self.sheet.plan.without_label(self.items, self.sheet.labels)
+
+    def sample(self, slice_tag: str | None = None) -> LabelledSample | None:
+        """Return the items of a slice, or all, with their labels. None if there are no labels."""
+        return labelled_sample([item for item in self.items if slice_tag in (None, item.slice)], self.sheet.labels)
+
+
 def correct(
     comparisons: Sequence[Comparison], sides: Sequence[Side], sheets: Sequence[LabelledSheet]
 ) -> list[Comparison]:
@@ -53,19 +70,19 @@ def correct(
     used: set[Path] = set()
     found = []
     for comparison in comparisons:
-        pairs = _sheets_of(sides, comparison.metric, sheets)
-        there = [pair for pair in pairs if pair]
-        used |= {sheet.path for _, sheet in there}
+        of_sides = _labelled(sides, comparison.metric, sheets)
+        there = [labelled for labelled in of_sides if labelled]
+        used |= {labelled.sheet.path for labelled in there}
         if len(there) == 1:
-            [other] = [side.name for side, pair in zip(sides, pairs, strict=True) if pair is None]
+            [other] = [side.name for side, labelled in zip(sides, of_sides, strict=True) if labelled is None]
             raise InputError(
-                f"--labels {there[0][1].path}: shows the errors of {comparison.metric} on one side and nothing of its "
-                f"errors on {other}: draw and label a sheet of {other} too"
+                f"--labels {there[0].sheet.path}: shows the errors of {comparison.metric} on one side and nothing of "
+                f"its errors on {other}: draw and label a sheet of {other} too"
             )
         missing = tuple(
             f"labels of {letter}: {said}"
-            for letter, (items, sheet) in zip("AB", there, strict=False)
-            if (said := sheet.plan.without_label(items, sheet.labels))
+            for letter, labelled in zip("AB", there, strict=False)
+            if (said := labelled.unlabelled)
         )
         found.append(replace(comparison, corrected=_differences(*there), unlabelled=missing) if there else comparison)
     for sheet in sheets:
@@ -79,7 +96,7 @@ def corrected_means(
 ) -> dict[str, tuple[BootstrapEstimate, int, str | None]]:
     """Return the mean that people would give to one side, by metric that a sheet is of.
 
-    With it come the number of labels, and what no label stands for in words (see `SheetPlan.without_label`). alone:
+    With it come the number of labels, and what no label stands for in words (see `_Labelled.unlabelled`). alone:
     whether no other side is compared. Raises InputError for a sheet with too few labels, and for two sheets of this
     side with the same metric; if alone, also for a sheet that was drawn from another file or from another metric.
     """
@@ -87,30 +104,30 @@ def corrected_means(
     for metric in metrics:
         of_metric = [sheet for sheet in sheets if sheet.plan.metric == metric]
         whole = [sheet for sheet in of_metric if sheet.plan.probabilities.keys() <= _ids(_items(side, sheet))]
-        [pair] = _sheets_of([side], metric, whole or of_metric)  # a sheet of another version has rows of its own
-        sample = _sample(*pair, None) if pair else None
-        if pair and (sample is None or corrected_mean(sample).interval is None):
-            raise InputError(f"--labels {pair[1].path}: too few labels of {side.name}: label rows of two cases or more")
-        if pair and sample:
-            used.add(pair[1].path)
-            found[metric] = _mean(sample), len(sample.labels), pair[1].plan.without_label(pair[0], pair[1].labels)
+        [labelled] = _labelled([side], metric, whole or of_metric)  # a sheet of another version has rows of its own
+        sample = labelled.sample() if labelled else None
+        if labelled and (sample is None or corrected_mean(sample).interval is None):
+            raise InputError(
+                f"--labels {labelled.sheet.path}: too few labels of {side.name}: label rows of two cases or more"
+            )
+        if labelled and sample:
+            used.add(labelled.sheet.path)
+            found[metric] = _mean(sample), len(sample.labels), labelled.unlabelled
     for sheet in sheets if alone else ():
         if sheet.path not in used:
             raise InputError(f"--labels {sheet.path}: was not drawn from {side.name}, or from a metric without a bar")
     return found
 
 
-def _sheets_of(
-    sides: Sequence[Side], metric: str, sheets: Sequence[LabelledSheet]
-) -> list[tuple[list[Item], LabelledSheet] | None]:
-    """Return, for each side, its items that people could label, and the sheet that has labels of some of them.
+def _labelled(sides: Sequence[Side], metric: str, sheets: Sequence[LabelledSheet]) -> list[_Labelled | None]:
+    """Return each side's items with the sheet of this metric that has labels of them. None for a side without a sheet.
 
-    None for a side without a sheet. An answer that two versions of a system share has the same id in both, so a sheet
-    of one version may hold some answers of the other. They are no random sample of it: the sheet is only of the side
-    that has all its rows. If none has, it was drawn from a file of several systems, and is of each of them. Raises
-    InputError for several sheets of one side.
+    An answer that two versions of a system share has the same id in both, so a sheet of one version may hold some
+    answers of the other. They are no random sample of it: the sheet is only of the side that has all its rows. If none
+    has, it was drawn from a file of several systems, and is of each of them. Raises InputError for several sheets of
+    one side.
     """
-    found: list[list[tuple[list[Item], LabelledSheet]]] = [[] for _ in sides]
+    found: list[list[_Labelled]] = [[] for _ in sides]
     for sheet in sheets:
         if sheet.plan.metric == metric:
             items = [_items(side, sheet) for side in sides]
@@ -119,13 +136,13 @@ def _sheets_of(
             owners: Sequence[int] = [at for at, rows in enumerate(held) if rows == every] or range(len(sides))
             for at in owners:
                 if held[at] & sheet.labels.keys():
-                    found[at].append((items[at], sheet))
-    only = [of_side[0][1].path for of_side in found if len(of_side) == 1]
+                    found[at].append(_Labelled(items[at], sheet))
+    only = [of_side[0].sheet.path for of_side in found if len(of_side) == 1]
     for at, side in enumerate(sides):
         if len(found[at]) > 1:  # kept labels of unchanged answers may be all that the other side has
-            found[at] = [pair for pair in found[at] if pair[1].path not in only] or found[at]
+            found[at] = [one for one in found[at] if one.sheet.path not in only] or found[at]
         if len(found[at]) > 1:
-            names = " and ".join(str(sheet.path) for _, sheet in found[at])
+            names = " and ".join(str(one.sheet.path) for one in found[at])
             raise InputError(f"--labels: {names} are both of {side.name}: name one")
     return [of_side[0] if of_side else None for of_side in found]
 
@@ -146,29 +163,22 @@ def _ids(items: Iterable[Item]) -> set[str]:
     return {item.id for item in items}
 
 
-def _differences(
-    first: tuple[list[Item], LabelledSheet], second: tuple[list[Item], LabelledSheet]
-) -> tuple[Difference, ...]:
-    slices = list(dict.fromkeys(item.slice for items, _ in (first, second) for item in items))
-    overall = _difference(ALL, *(_sample(*side, None) for side in (first, second)))
-    parts = [_difference(slice_name(name), *(_sample(*side, name) for side in (first, second))) for name in slices]
+def _differences(first: _Labelled, second: _Labelled) -> tuple[Difference, ...]:
+    slices = list(dict.fromkeys(item.slice for item in (*first.items, *second.items)))
+    overall = _difference(ALL, first.sample(), second.sample())
+    parts = [_difference(slice_name(name), first.sample(name), second.sample(name)) for name in slices]
     adjusted = holm([part.p for part in parts])
     by_slice = [replace(part, p_holm=p) for part, p in zip(parts, adjusted, strict=True)]
     return (overall, *(by_slice if len(slices) > 1 else ()))
 
 
-def _sample(items: Sequence[Item], sheet: LabelledSheet, slice_tag: str | None) -> LabelledSample | None:
-    kept = [item for item in items if slice_tag in (None, item.slice)]
-    return labelled_sample(kept, sheet.labels)
-
-
 def _difference(name: str, first: LabelledSample | None, second: LabelledSample | None) -> Difference:
     n = sum(len(sample.labels) for sample in (first, second) if sample)
-    change = corrected_difference(first, second) if first and second else None
-    if first is None or second is None or change is None:
+    found = corrected_difference(first, second) if first and second else None
+    if first is None or second is None or found is None:
         return Difference(name, n, None, None, None, None, None, labels=n)
-    apart = BootstrapEstimate(change.value, change.low, change.high)
-    return Difference(name, n, _mean(first), _mean(second), apart, None, change.p, labels=n)
+    change, p = found
+    return Difference(name, n, _mean(first), _mean(second), change, None, p, labels=n)
 
 
 def _mean(sample: LabelledSample) -> BootstrapEstimate:

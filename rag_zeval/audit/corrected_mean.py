@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rag_zeval.audit.agreement import Statistic
 from rag_zeval.audit.sheet import Item, Label
 from rag_zeval.errors import needed
-from rag_zeval.statistics.bootstrap import clusters_of
+from rag_zeval.statistics.bootstrap import BootstrapEstimate, clusters_of
 from rag_zeval.statistics.weighted_correlations import Floats
 
 # Rows added to the labelled ones: one for each pair of a score and a label of 0 or 1, each of average weight. A few
@@ -153,23 +153,13 @@ def mean_of_labels(sample: LabelledSample, power: float, added: bool = True) -> 
     value, n = float(np.clip(found.value, 0, 1)), len(sample.labels)
     if found.variance is None:
         return Statistic(value, None, n)
-    reach = _t(0.975, found.freedom) * found.variance**0.5
+    reach = _t(found.freedom) * found.variance**0.5
     low, high = (float(np.clip(bound, 0, 1)) for bound in (found.value - reach, found.value + reach))
     return Statistic(value, (low, high), n)
 
 
-@dataclass(frozen=True)
-class CorrectedDifference:
-    """The difference of two corrected means, with its 95% interval. `p` is of the two-sided t test that it is 0."""
-
-    value: float
-    low: float
-    high: float
-    p: float
-
-
-def corrected_difference(first: LabelledSample, second: LabelledSample) -> CorrectedDifference | None:
-    """Estimate the corrected mean of `second` minus that of `first`, with its 95% interval.
+def corrected_difference(first: LabelledSample, second: LabelledSample) -> tuple[BootstrapEstimate, float] | None:
+    """Estimate the corrected mean of `second` minus that of `first`, and p of the two-sided t test that it is 0.
 
     The variance is computed from differences within each case, so two systems that answered the same questions are
     compared in pairs. The degrees of freedom are Welch's (1947, Biometrika 34, 28-35). None if a sample has no interval
@@ -185,10 +175,11 @@ def corrected_difference(first: LabelledSample, second: LabelledSample) -> Corre
     welch = (ours.variance + theirs.variance) ** 2
     freedom = welch / (ours.variance**2 / ours.freedom + theirs.variance**2 / theirs.freedom)
     value, spread = theirs.value - ours.value, variance**0.5
-    reach = _t(0.975, freedom) * spread
-    with needed("scipy", "the test of a corrected difference"):
-        from scipy.stats import t
-    return CorrectedDifference(value, value - reach, value + reach, float(2 * t.sf(abs(value) / spread, freedom)))
+    reach = _t(freedom) * spread
+    from scipy.stats import t
+
+    estimate = BootstrapEstimate(value, value - reach, value + reach)
+    return estimate, float(2 * t.sf(abs(value) / spread, freedom))
 
 
 @dataclass(frozen=True)
@@ -227,10 +218,11 @@ def _contributions(sample: LabelledSample, power: float, added: bool = True) -> 
     return _Contributions(value, of_case, of_added * scale, float(parts @ parts + of_added) * scale, cases - 1)
 
 
-def _t(level: float, freedom: float) -> float:
+def _t(freedom: float) -> float:
+    """Return how many standard errors a 95% interval reaches to each side."""
     with needed("scipy", "the interval of a corrected mean"):
         from scipy.stats import t
-    return float(t.ppf(level, freedom))
+    return float(t.ppf(0.975, freedom))
 
 
 def _labelled(sample: LabelledSample) -> tuple[Floats, Floats, Floats]:

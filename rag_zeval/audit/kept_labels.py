@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from rag_zeval.audit.sheet import LABELS, UNITS, Item, Label, draw, strata_of
+from rag_zeval.audit.sheet import UNITS, Item, Label, SheetPlan, draw, strata_of, value_of
 from rag_zeval.errors import InputError
 from rag_zeval.files import FieldTypes, Row, check_fields, iter_jsonl, json_line, locate, write_chunks
 from rag_zeval.text import content_hash
@@ -68,10 +68,10 @@ class KeptLabels:
 
 def as_label(row: Row, unit: str) -> Label:
     """Return the label of a row. Raises InputError naming the field if its word is no label of the unit."""
-    word = " ".join(row["label"].split()).casefold()
-    if word not in LABELS[unit]:
+    value = value_of(row["label"], unit)
+    if value is None:
         raise InputError(f"field 'label': {row['label']!r} is no label of a {unit}")
-    return Label(LABELS[unit][word], row["label"], row["note"])
+    return Label(value, row["label"], row["note"])
 
 
 def read_kept(path: Path) -> KeptLabels:
@@ -109,30 +109,22 @@ class Added:
     outside: int
 
 
-def keep(
-    path: Path,
-    items: Sequence[Item],
-    unit: str,
-    labels: Mapping[str, Label],
-    person: str,
-    filled: Mapping[str, str] | None = None,
-    strata: Mapping[str, Sequence[Item]] | None = None,
-) -> Added:
+def keep(path: Path, items: Sequence[Item], plan: SheetPlan, labels: Mapping[str, Label], person: str) -> Added:
     """Add a person's labels to a file. The file need not exist.
 
-    items: all items that the sheet was drawn from. labels: by item id. filled: the labels that the sheet was written
-    with (see `SheetPlan`). One that is unchanged is not added if it is somebody else's, unless ADJUDICATED confirms it.
-    strata: the items by the stratum that they were drawn from; None if the results have not grown since the first draw.
+    items: all items that the sheet with this plan was drawn from. labels: by item id. A label that is as the sheet was
+    written with it is not added if it is somebody else's, unless ADJUDICATED confirms it.
     Raises InputError as `read_kept` does, if the file holds labels of another unit, and if there is no label to add.
     """
+    unit = plan.unit
     kept = read_kept(path) if path.exists() else KeptLabels()
     if kept.draws and kept.draws[0]["unit"] != unit:
         raise InputError(f"{path}: holds labels of {kept.draws[0]['unit']}s, not of {unit}s: name another file")
     if not labels:  # it would leave a new file without a draw, which `read_kept` refuses
         raise InputError("column 'label' of the sheet is empty in every row: fill it in")
     keys = dict(zip((item.id for item in items), text_keys(items), strict=True))
-    drawn_from = strata_of(items) if strata is None else strata
-    texts = {name: [keys[item.id] for item in of_stratum] for name, of_stratum in drawn_from.items()}
+    strata = strata_of(items, None if plan.kept else plan)
+    texts = {name: [keys[item.id] for item in of_stratum] for name, of_stratum in strata.items()}
     own, fresh = _draws_of(texts, unit, kept.draws)
     draws = [*kept.draws]
     if any(keys[id_] not in kept.places for id_ in labels):
@@ -147,7 +139,7 @@ def keep(
                 continue
             known = kept.by_text.get(text, {})
             confirmed = person == ADJUDICATED or (person in known and known[person].value == label.value)
-            unchanged = label.text.casefold() == (filled or {}).get(item.id, "").casefold()
+            unchanged = label.text.casefold() == plan.filled.get(item.id, "").casefold()
             if known and unchanged and not confirmed:
                 continue
             row = {"text": text, "person": person, "label": label.text, "note": label.note, **told}

@@ -165,35 +165,27 @@ def draw(items: Sequence[Item], n: int, seed: int) -> list[tuple[Item, float]]:
     return sorted(drawn, key=lambda pair: pair[0].id)
 
 
-def strata_of(items: Sequence[Item]) -> dict[str, list[Item]]:
-    """Group the items by the name of their stratum. The order of strata and items is independent of that of `items`."""
-    strata: dict[str, list[Item]] = {}
-    for item in sorted(items, key=lambda item: (item.stratum, item.id)):
-        strata.setdefault(item.stratum, []).append(item)
-    return strata
+def strata_of(items: Sequence[Item], plan: "SheetPlan | None" = None) -> dict[str, list[Item]]:
+    """Group the items by the name of their stratum. The order of strata and items is independent of that of `items`.
 
-
-def strata_since(items: Sequence[Item], plan: "SheetPlan") -> dict[str, list[Item]]:
-    """Group the items by the strata of a sheet that was drawn before.
-
-    The rows of a stratum do not stand for items that are new: these could not be drawn. So the new items of a stratum
-    are one of their own.
+    plan: that of an earlier sheet, if its rows are kept; each item then stays in its stratum. The rows of a stratum do
+    not stand for items that are new, because these could not be drawn. So the new items of a stratum are one of their
+    own.
     """
-    known = {**(plan.others or {}), **plan.strata}
+    known = {**(plan.others or {}), **plan.strata} if plan else {}
     names = set(known.values())
     strata: dict[str, list[Item]] = {}
     for item in sorted(items, key=lambda item: (item.stratum, item.id)):
         name = known.get(item.id, item.stratum)
-        while plan.is_new(item) and name in names:
+        while plan and plan.is_new(item) and name in names:
             name += LATER
         strata.setdefault(name, []).append(item)
     return strata
 
 
 def stratum_of_each(items: Sequence[Item], plan: "SheetPlan | None" = None) -> dict[str, str]:
-    """Return the name of each item's stratum, by id. plan: that of an earlier sheet, if its rows are kept."""
-    strata = strata_since(items, plan) if plan else strata_of(items)
-    return {item.id: name for name, of_stratum in strata.items() for item in of_stratum}
+    """Return the name of each item's stratum, by id. plan: as in `strata_of`."""
+    return {item.id: name for name, of_stratum in strata_of(items, plan).items() for item in of_stratum}
 
 
 def draw_more(
@@ -205,13 +197,13 @@ def draw_more(
     labels so far (Neyman allocation: Cochran 1977, Sampling Techniques, section 5.5). Within a stratum, old and new
     rows together count as a simple random sample: each has the probability rows / items of the stratum. That is nearly
     right. A stratum whose first labels happen to be equal gets fewer new rows, which biases the mean a little. Items
-    that are new since the sheet was drawn have strata of their own (see `strata_since`).
+    that are new since the sheet was drawn have strata of their own (see `strata_of`).
     Raises InputError for a sheet of kept labels, because its rows were drawn from other strata.
     """
     if plan.kept:
         raise InputError("--more: this sheet was made of kept labels; `rag-zeval reuse-labels --n` adds rows to it")
     random, drawn = Random(seed), []
-    strata = strata_since(items, plan)
+    strata = strata_of(items, plan)
     old = {name: [item for item in stratum if item.id in plan.probabilities] for name, stratum in strata.items()}
     spread = {
         name: sum(item.share for item in stratum) ** 2
@@ -314,6 +306,11 @@ class Label:
     stands_for: float = 1.0
 
 
+def value_of(label: str, unit: str) -> float | None:
+    """Return the value of a label in words, such as "Yes"; None if it is no label of the unit."""
+    return LABELS[unit].get(" ".join(label.split()).casefold())
+
+
 def plan_of(
     metric: str,
     unit: str,
@@ -338,40 +335,30 @@ def plan_path(sheet: Path) -> Path:
     return sheet.with_name(f"{sheet.name}.json")
 
 
-def write_sheet(
-    path: Path,
-    metric: str,
-    unit: str,
-    drawn: Sequence[tuple[Item, float]],
-    seed: int,
-    strata: Mapping[str, str],
-    labels: Mapping[str, Label],
-    kept: bool = False,
-) -> None:
+def write_sheet(path: Path, plan: SheetPlan, items: Sequence[Item], seed: int, labels: Mapping[str, Label]) -> None:
     """Write a sheet and its plan. The sheet shows no score and nothing that depends on one; the plan does.
 
-    strata: of all items, by id. labels: labels to fill in, by row id. kept: whether these are kept labels. Each kind of
-    text to judge by has its own column, such as "ground truth" or "retrieved contexts". The plan is written first. If a
-    run is killed before it writes the sheet, the same command writes it.
+    items: those of the rows. labels: labels to fill in, by row id. Each kind of text to judge by has its own column,
+    such as "ground truth" or "retrieved contexts". The plan is written first. If a run is killed before it writes the
+    sheet, the same command writes it.
     Raises InputError if the sheet already exists, because it may hold labels, or if the plan of another sheet exists.
     """
-    of = plan_of(metric, unit, drawn, strata, labels if kept else None)
     draws = {
-        id_: {"stratum": of.strata[id_], "probability": found, "texts": of.text_keys[id_]}
-        for id_, found in of.probabilities.items()
+        id_: {"stratum": plan.strata[id_], "probability": found, "texts": plan.text_keys[id_]}
+        for id_, found in plan.probabilities.items()
     }
-    plan = {"metric": metric, "unit": unit, "seed": seed, "rows": draws, "others": of.others}
-    if kept:
-        plan |= {"kept": True, "filled": of.filled}
+    written = {"metric": plan.metric, "unit": plan.unit, "seed": seed, "rows": draws, "others": plan.others}
+    if plan.kept:
+        written |= {"kept": True, "filled": plan.filled}
     if path.exists():
         raise InputError(f"{path}: already exists and may hold labels; choose another --out")
-    if plan_path(path).exists() and read_json(plan_path(path)) != plan:
+    if plan_path(path).exists() and read_json(plan_path(path)) != written:
         raise InputError(f"{plan_path(path)}: already exists and is of another sheet; choose another --out")
-    sources = dict.fromkeys(name for item, _ in drawn for name, _ in item.sources)
-    columns = [*FIRST, *sources, *JUDGED[unit], *LAST]
+    sources = dict.fromkeys(name for item in items for name, _ in item.sources)
+    columns = [*FIRST, *sources, *JUDGED[plan.unit], *LAST]
     known = {id_: {"label": label.text, "note": label.note} for id_, label in labels.items()}
-    rows = [{**vars(item), **dict(item.sources), **known.get(item.id, {})} for item, _ in drawn]
-    write_json(plan_path(path), plan)
+    rows = [{**vars(item), **dict(item.sources), **known.get(item.id, {})} for item in items]
+    write_json(plan_path(path), written)
     write_text(path, sheet_text(columns, [[row.get(name, "") for name in columns] for row in rows]))
 
 
@@ -436,9 +423,9 @@ def read_labels(path: Path, plan: SheetPlan) -> dict[str, Label]:
             if id_ in seen:
                 raise InputError(f"duplicate id '{id_}'")
             seen.add(id_)
-            word = " ".join(text.split()).casefold()
-            if word and word not in LABELS[plan.unit]:
+            value = value_of(text, plan.unit)
+            if value is None and text.strip():
                 raise InputError(f"field 'label': '{one_line(text)}' (row {id_}), must be {ASKED[plan.unit]}, or empty")
-        if word:
-            labels[id_] = Label(LABELS[plan.unit][word], text.strip(), row.get("note", ""))
+        if value is not None:
+            labels[id_] = Label(value, text.strip(), row.get("note", ""))
     return plan.weigh(labels)

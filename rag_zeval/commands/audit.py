@@ -61,6 +61,7 @@ def sample(
         check_drawn_from,
         draw,
         draw_more,
+        plan_of,
         plan_path,
         read_items,
         read_labels,
@@ -73,30 +74,32 @@ def sample(
         raise InputError(f"--unit is '{unit}', but must be one of {', '.join(UNITS)}")
     if width is None:
         check_files([results], ("--more", more), ("--out", out), ("the plan beside --out", plan_path(out)))
-    plan = read_plan(more) if more else None
-    if plan:
-        unit, metric = plan.unit, plan.metric
+    earlier = read_plan(more) if more else None
+    if earlier:
+        unit, metric = earlier.unit, earlier.metric
     population = read_items(results, unit, metric)
-    labels = read_labels(more, plan) if more and plan else {}
-    if more and plan:
-        check_drawn_from(more, plan, results, population.items)
+    items = population.items
+    labels = read_labels(more, earlier) if more and earlier else {}
+    if more and earlier:
+        check_drawn_from(more, earlier, results, items)
     if width is not None:
-        print_rows_needed(population.items, unit, width, agreement, labels)
+        print_rows_needed(items, unit, width, agreement, labels)
         return
-    drawn = draw_more(population.items, plan, labels, n, seed) if plan else draw(population.items, n, seed)
-    write_sheet(out, population.metric, unit, drawn, seed, stratum_of_each(population.items, plan), labels)
-    sizes = Counter(item.stratum for item in population.items)
+    drawn = draw_more(items, earlier, labels, n, seed) if earlier else draw(items, n, seed)
+    plan = plan_of(population.metric, unit, drawn, stratum_of_each(items, earlier))
+    write_sheet(out, plan, [item for item, _ in drawn], seed, labels)
+    sizes = Counter(item.stratum for item in items)
     rows = Counter(item.stratum for item, _ in drawn)
     print_framed(
         ("score, slice", f"{unit}s", "rows"), [(name, str(sizes[name]), str(rows[name])) for name in sorted(sizes)]
     )
     if population.without:
         print(f"{population.without} answers have no {'score' if unit == 'answer' else 'claim'} and are left out")
-    print(f"{out}: {len(drawn)} of {len(population.items)} {unit}s by {population.metric}")
-    if plan:
-        print(f"{len(plan.probabilities)} of its rows are those of {more}, with {len(labels)} labels")
-        if new := sum(map(plan.is_new, population.items)):
-            rows_of_new = sum(plan.is_new(item) for item, _ in drawn)
+    print(f"{out}: {len(drawn)} of {len(items)} {unit}s by {population.metric}")
+    if earlier:
+        print(f"{len(earlier.probabilities)} of its rows are those of {more}, with {len(labels)} labels")
+        if new := sum(map(earlier.is_new, items)):
+            rows_of_new = sum(earlier.is_new(item) for item, _ in drawn)
             print(f"{new} {unit}s are new since {more} was drawn, and {counted(rows_of_new, 'row')} are of them")
     print(f"column label: write {ASKED[unit]}; leave it empty if you cannot tell")
     print(f"{plan_path(out)}: records how the rows were drawn; do not show it to the people who label")

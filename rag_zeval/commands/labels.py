@@ -25,7 +25,7 @@ def keep_labels(
     labels again.
     """
     from rag_zeval.audit.kept_labels import keep, text_keys
-    from rag_zeval.audit.sheet import check_drawn_from, read_items, read_labels, read_plan, strata_since
+    from rag_zeval.audit.sheet import check_drawn_from, read_items, read_labels, read_plan
     from rag_zeval.terminal_tables import print_table
 
     check_files([sheet, results], ("--labels", labels))
@@ -34,8 +34,7 @@ def keep_labels(
     plan = read_plan(sheet)
     items = read_items(results, plan.unit, plan.metric).items
     check_drawn_from(sheet, plan, results, items)
-    strata = None if plan.kept else strata_since(items, plan)
-    found = keep(labels, items, plan.unit, read_labels(sheet, plan), person, plan.filled, strata)
+    found = keep(labels, items, plan, read_labels(sheet, plan), person)
     print(f"{labels}: {len(found.kept.labels)} labels; {found.new} new, {found.replaced} changed")
     if found.outside:
         print(f"not kept: {found.outside} rows whose texts belong to an earlier sheet, in which nobody labelled them")
@@ -76,7 +75,7 @@ def reuse_labels(
     A label applies if question, claim (or answer) and the texts to judge by are still the same, whoever judged them.
     """
     from rag_zeval.audit.kept_labels import read_kept, reuse
-    from rag_zeval.audit.sheet import plan_path, read_items, write_sheet
+    from rag_zeval.audit.sheet import plan_of, plan_path, read_items, write_sheet
 
     check_files([labels, results], ("--out", out), ("the plan beside --out", plan_path(out)))
     kept = read_kept(labels)
@@ -88,7 +87,8 @@ def reuse_labels(
     found = reuse(kept, population.items, person, n, seed)
     if not found.rows:
         raise InputError(f"{labels}: no label applies to {results}: its texts are others. Draw a sheet of it")
-    write_sheet(out, population.metric, unit, found.rows, seed, found.strata, found.labels, kept=True)
+    plan = plan_of(population.metric, unit, found.rows, found.strata, found.labels)
+    write_sheet(out, plan, [item for item, _ in found.rows], seed, found.labels)
     print(f"{out}: {len(found.labels)} of {len(kept.by_text)} labelled texts apply to {results}")
     if found.unlabelled:
         print(

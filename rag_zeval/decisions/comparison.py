@@ -24,6 +24,7 @@ from rag_zeval.statistics.weighted_correlations import Floats
 
 NO_TRUTH = f"failed: no {NOUNS['truth']}"  # the status of an answer that cannot be scored for this reason alone
 RESAMPLES_PER_TEST = 400  # the smallest possible p is then 1/20 of what Holm's first step requires
+SEED = 0  # of the draws: the same files always give the same numbers
 DECIMALS = 12  # of a score: the rest is rounding, such as in the mean of 0.2 and 0.4, which is not exactly 0.3
 
 
@@ -113,7 +114,7 @@ class Comparison:
     without_truth: int = 0
 
 
-def compare_sides(first: Side, second: Side, metric: str, draws: int = DRAWS, seed: int = 0) -> Comparison:
+def compare_sides(first: Side, second: Side, metric: str, draws: int = DRAWS) -> Comparison:
     """Compare two sides by a metric that both have.
 
     A case's slice is its tag in the first file; if it has none there, its tag in the second file. draws: number of
@@ -133,14 +134,14 @@ def compare_sides(first: Side, second: Side, metric: str, draws: int = DRAWS, se
     tests = (1 + len(slices)) * len(first.judged.keys() & second.judged.keys())
     sizes = draws, max(draws, RESAMPLES_PER_TEST * tests)
     low = less_is_better(metric)
-    overall = _difference(ALL, scores[paired], metric, *sizes, seed)
+    overall = _difference(ALL, scores[paired], metric, *sizes)
     differences = []
     for tag in slices:
         within = tags == tag
-        found = _difference(tag, scores[paired & within], metric, *sizes, seed)
+        found = _difference(tag, scores[paired & within], metric, *sizes)
         if metric not in PERCENTILES and found.n:
             worse = (scores[:, 1] - scores[:, 0]) * (1 if low else -1)
-            p_apart = standing_out_p(worse[paired & within], worse[paired & ~within], sizes[1], seed)
+            p_apart = standing_out_p(worse[paired & within], worse[paired & ~within], sizes[1], SEED)
             found = replace(found, p_apart=p_apart)
         differences.append(found)
     better = -1 if low else 1
@@ -204,7 +205,7 @@ def _tag(judged: Mapping[str, Judged], case: str) -> str | None:
     return judged[case].slice_tag if case in judged else None
 
 
-def estimate(scores: Sequence[float] | Floats, metric: str, draws: int = DRAWS, seed: int = 0) -> BootstrapEstimate:
+def estimate(scores: Sequence[float] | Floats, metric: str, draws: int = DRAWS) -> BootstrapEstimate:
     """Return the mean of one system's scores, or the percentile of a metric in PERCENTILES, with its 95% interval.
 
     There must be at least one score. The interval is a bootstrap over cases. For a mean of scores that are all 0 or 1
@@ -212,25 +213,25 @@ def estimate(scores: Sequence[float] | Floats, metric: str, draws: int = DRAWS, 
     """
     values = np.array(scores, dtype=float)
     if metric in PERCENTILES:
-        return percentile_estimates(np.column_stack([values, values]), PERCENTILES[metric], draws, seed)[0]
+        return percentile_estimates(np.column_stack([values, values]), PERCENTILES[metric], draws, SEED)[0]
     if metric not in AMOUNTS and highest_value(metric) == 1 and len(values) > 1 and are_outcomes(values):
         return BootstrapEstimate(float(values.mean()), *share_interval(int(values.sum()), len(values)))
-    return mean_estimate(values, draws, seed)
+    return mean_estimate(values, draws, SEED)
 
 
-def _difference(slice_tag: str, scores: Floats, metric: str, draws: int, resamples: int, seed: int) -> Difference:
+def _difference(slice_tag: str, scores: Floats, metric: str, draws: int, resamples: int) -> Difference:
     """Compare the two columns of `scores` (pairs, 2), none of which is missing."""
     n, change = len(scores), scores[:, 1] - scores[:, 0]
     if not n:
         return Difference(slice_tag, 0, None, None, None, None, None)
     if metric in PERCENTILES:
-        p = percentile_p(scores, PERCENTILES[metric], resamples, seed)
-        before, after, apart = percentile_estimates(scores, PERCENTILES[metric], draws, seed)
+        p = percentile_p(scores, PERCENTILES[metric], resamples, SEED)
+        before, after, apart = percentile_estimates(scores, PERCENTILES[metric], draws, SEED)
         return Difference(slice_tag, n, before, after, apart, None, p)
-    before, after = (estimate(side, metric, draws, seed) for side in scores.T)
-    apart = mean_estimate(change, draws, seed)
+    before, after = (estimate(side, metric, draws) for side in scores.T)
+    apart = mean_estimate(change, draws, SEED)
     sd = float(change.std(ddof=1)) if n > 1 else None
-    return Difference(slice_tag, n, before, after, apart, sd, randomisation_p(change, resamples, seed))
+    return Difference(slice_tag, n, before, after, apart, sd, randomisation_p(change, resamples, SEED))
 
 
 def _bounds(scores: Floats) -> tuple[float, float] | None:
@@ -304,6 +305,6 @@ def compare_pairwise(sides: Sequence[Side], metric: str) -> Pairwise:
     for (first, second), pair in zip(itertools.combinations(values, 2), tested, strict=True):
         change = values[second] - values[first]
         change = change[~np.isnan(change)]
-        apart = mean_estimate(change, DRAWS, seed=0) if len(change) else None
+        apart = mean_estimate(change, DRAWS, SEED) if len(change) else None
         pairs.append(SystemPair(first, second, pair.questions, apart, pair.p))
     return Pairwise(metric, less_is_better(metric), tuple(systems), tuple(pairs), power, without_truth)

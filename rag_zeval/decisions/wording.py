@@ -35,8 +35,13 @@ def significant(p: float | None) -> bool:
     return p is not None and p <= ALPHA
 
 
-def cells(difference: Difference) -> list[str]:
-    """Return the cells of a table row, in the order of COLUMNS."""
+def tables(comparison: Comparison) -> list[tuple[Sequence[str], list[list[str]]]]:
+    """Return heads and rows of two tables: all cases and slices, and the same by people's labels if there are any."""
+    of_each = ((COLUMNS, (comparison.overall, *comparison.slices)), (CORRECTED, comparison.corrected))
+    return [(heads, [_cells(one) for one in differences]) for heads, differences in of_each if differences]
+
+
+def _cells(difference: Difference) -> list[str]:
     means = (shown(difference.first), shown(difference.second), shown(difference.change, "+.3f"))
     return [difference.slice_tag, str(difference.n), *means, shown_p(difference.p), shown_p(difference.p_holm)]
 
@@ -153,9 +158,8 @@ def print_comparison(comparison: Comparison, most: int) -> None:
     print_line(f"\n{metric}")
     for line in notes(comparison):
         print_line(f"  {line}")
-    print_framed(COLUMNS, [cells(one) for one in (comparison.overall, *comparison.slices)])
-    if comparison.corrected:
-        print_framed(CORRECTED, [cells(one) for one in comparison.corrected])
+    for heads, rows in tables(comparison):
+        print_framed(heads, rows)
     worse, better = len(comparison.worse), len(comparison.better)
     of_worse = min(worse, max((most + 1) // 2, most - better))
     of_better = min(better, most - of_worse)

@@ -14,7 +14,7 @@ from rag_zeval.judge.prompt import find_variant
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder, Embedder
 from rag_zeval.models.language_model import Backend
-from rag_zeval.models.nli import Checker
+from rag_zeval.models.nli import open_checker
 from rag_zeval.models.open import SPECS, check_extra_body, check_structured, open_backend, open_embedder
 from rag_zeval.results import result_row, row_id
 from rag_zeval.scorers.bert_score import BertScore
@@ -168,21 +168,12 @@ def places(names: Sequence[Named], sources: Sequence[str]) -> list[tuple[Named, 
     return [(name, source) for name in names for source in (sources if REFERENCE in needs_of(name) else (REFERENCE,))]
 
 
-def open_metrics(
-    names: Sequence[Named],
-    cases: CaseSet,
-    sources: Sequence[str],
-    judges: Judges,
-    cache: ReplyCache | None,
-    checker: Checker | None,
-) -> list[Metric]:
-    """Load the models of these scorers (see `check_scorers`), and return their metrics.
-
-    `checked_claims` is left out; `run.score` opens it after the others. Raises InputError for a model that cannot be
-    used.
-    """
+def open_models(names: Sequence[Named], judges: Judges, cache: ReplyCache | None) -> Models:
+    """Load the models that these scorers ask (see `check_scorers`). Raises InputError for one that cannot be used."""
     judge: Backend | None = None
     embedder: Embedder | None = None
+    needs_checker = any(name in CHECKER_SCORERS for name in names)
+    checker = open_checker(str(judges.claim_checker), False) if needs_checker else None
     if judges.model is not None and any(map(asks_judge, names)):
         judge = open_backend(judges.model, **judges.calls, account=judges.account)
     if any(map(embeds, names)):
@@ -193,7 +184,13 @@ def open_metrics(
     if cache is not None:
         judge = CachedBackend(judge, cache) if judge else None
         embedder = CachedEmbedder(embedder, cache) if embedder else None
-    models = Models(judge, embedder, checker, judges.bert_score)
+    return Models(judge, embedder, checker, judges.bert_score)
+
+
+def open_metrics(
+    names: Sequence[Named], cases: CaseSet, sources: Sequence[str], judges: Judges, models: Models
+) -> list[Metric]:
+    """Return the metrics of these scorers, which ask `models`, all but `checked_claims`: `run.score` makes it later."""
     by_key = dict(zip(cases.keys, cases.cases, strict=True))
     examples = {
         source: {key: cases.example(at, source) for at, key in enumerate(cases.keys)}
@@ -203,7 +200,7 @@ def open_metrics(
     for named, source in places(names, sources):
         if named == CheckedClaims.name:
             continue
-        asks = judge if asks_judge(named) else None
+        asks = models.judge if asks_judge(named) else None
         parts: Parts | None = None
         for trial in range(judges.trials if asks else 1):
             sampling = replace(judges.asking.sampling, seed=judges.asking.sampling.seed + trial)

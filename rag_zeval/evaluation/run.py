@@ -11,18 +11,18 @@ from pathlib import Path
 from rag_zeval.cases.case import NO_SLICE, Case, CaseSet
 from rag_zeval.cases.case_file import CaseFile
 from rag_zeval.errors import InputError
-from rag_zeval.evaluation.metrics import Judges, Metric, check_needs, metric_name, need_texts, open_metrics
+from rag_zeval.evaluation.metrics import Judges, Metric, check_needs, metric_name, need_texts, open_metrics, open_models
 from rag_zeval.files import Row, first_difference, json_line, parse_row
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import NOUNS
 from rag_zeval.models.cache import ReplyCache
-from rag_zeval.models.nli import Checker, open_checker
+from rag_zeval.models.nli import Checker
 from rag_zeval.models.precision import difference
 from rag_zeval.progress import Progress
 from rag_zeval.results import SHOWN, SPENT, ResultRows, case_fields, check_costs, check_result, input_sha256
 from rag_zeval.rows import RowWriter
 from rag_zeval.scorers.claim_checkers import CheckedClaims
-from rag_zeval.scorers.registry import CHECKER_SCORERS, JUDGE, Named
+from rag_zeval.scorers.registry import JUDGE, Named
 from rag_zeval.scorers.score import Scored
 from rag_zeval.scoring.opening import shares_questions
 from rag_zeval.scoring.row_loop import rows_to_retry, score_rows, take_out
@@ -127,10 +127,9 @@ def score(run: EvaluationRun, out: Path, cache: Path | None, spending: Spending)
     Raises InputError if a row of the file is of another input, model or prompt, and for a model that cannot be used.
     """
     with ReplyCache(cache) if cache is not None else nullcontext() as replies, RowWriter(out) as writer:
-        needs_checker = any(name in CHECKER_SCORERS for name in run.scorers)
-        opened = open_checker(str(run.judges.claim_checker), False) if needs_checker else None  # before the judge costs
-        metrics = open_metrics(run.scorers, run.cases, run.sources, run.judges, replies, opened)
-        checker = opened if CheckedClaims.name in run.scorers else None
+        models = open_models(run.scorers, run.judges, replies)
+        metrics = open_metrics(run.scorers, run.cases, run.sources, run.judges, models)
+        checker = models.checker if CheckedClaims.name in run.scorers else None
         for metric in metrics:
             if metric.parts and metric.made_by["trial"] == 0:
                 for line in metric.parts.lines(metric.label, len(metric.examples)):

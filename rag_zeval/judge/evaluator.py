@@ -168,7 +168,7 @@ class Evaluator:
                     reply.text,
                     len(example.answers),
                     self.variant.name,
-                    _texts(example),
+                    (example.question, example.reference, *example.answers),
                     cut=reply.status == "truncated",
                 )
                 status = "ok" if parsed_by == "strict" else parsed_by
@@ -205,10 +205,6 @@ def _check(example: Example) -> None:
     if not 1 <= len(example.answers) <= len(LETTERS):
         of = f"example '{example.id}': " if example.id else ""
         raise InputError(f"{of}answers: must be 1 to {len(LETTERS)}, found {len(example.answers)}")
-
-
-def _texts(example: Example) -> tuple[str, ...]:
-    return (example.question, example.reference, *example.answers)
 
 
 @cache

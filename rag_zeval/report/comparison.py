@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rag_zeval.decisions.comparison import Changed, Comparison
-from rag_zeval.decisions.wording import COLUMNS, CORRECTED, cells, notes
+from rag_zeval.decisions.wording import notes, tables
 from rag_zeval.files import write_chunks
 from rag_zeval.judge.example import Example
 from rag_zeval.report.html import MEANINGS
@@ -38,10 +38,7 @@ def _metric(comparison: Comparison) -> dict[str, Any]:
     return {
         "name": comparison.metric,
         "notes": notes(comparison),
-        "tables": [
-            (COLUMNS, [cells(one) for one in (comparison.overall, *comparison.slices)]),
-            *([(CORRECTED, [cells(one) for one in comparison.corrected])] if comparison.corrected else []),
-        ],
+        "tables": tables(comparison),
         "changed": [
             (_title(direction, len(changed)), [_changed(one) for one in changed[:SHOWN]])
             for direction, changed in (("worse", comparison.worse), ("better", comparison.better))

@@ -37,7 +37,7 @@ SCORED: FieldTypes = {  # fields of a row in a file
             "windows": Maybe([[dict]]),
         }
     ),
-    **dict.fromkeys(("calls", "cached", "retries", "failures", "bounded", "unasked", "untold"), Maybe(COUNT)),
+    **dict.fromkeys((*SUMMED, "untold"), Maybe(COUNT)),
     **dict.fromkeys(("prompt_tokens", "completion_tokens"), Maybe((COUNT, NONE))),
     "paid_tokens": Maybe(([COUNT], NONE)),
     "seconds": Maybe((int, float)),

@@ -15,19 +15,20 @@ from rag_zeval.audit.kept_labels import ADJUDICATED, keep, read_kept, reuse, tex
 from rag_zeval.audit.sheet import (
     Item,
     Label,
+    SheetPlan,
     draw,
     draw_more,
     plan_of,
     read_items,
     read_labels,
     read_plan,
-    strata_since,
     stratum_of_each,
 )
 from rag_zeval.errors import InputError
 from rag_zeval.files import json_line, read_jsonl
 
 YES, NO = Label(1.0, "yes", ""), Label(0.0, "no", "")
+ANSWERS, CLAIMS = (SheetPlan("m", unit, {}, {}) for unit in ("answer", "claim"))  # of results that have not grown
 
 
 def items(n: int, judge: int = 0, slices: int = 2) -> list[Item]:
@@ -48,7 +49,7 @@ def test_the_same_run_is_audited_as_before_and_another_judge_with_the_weights_of
     path, first = tmp_path / "labels.jsonl", items(400)
     drawn = draw(first, 30, 0)
     labels = labelled(drawn)
-    keep(path, first, "answer", labels, "ann")
+    keep(path, first, ANSWERS, labels, "ann")
     other = items(400, judge=1)[::-1]
     found = reuse(read_kept(path), other, None, 0, 0)
     assert (len(found.labels), found.of) == (30, 0)
@@ -70,7 +71,7 @@ def test_labels_of_an_unequal_draw_give_another_judge_the_mean_that_people_gave(
         first = [replace(item, score=0.1 if at < 60 else 0.9) for at, item in enumerate(items(600))]
         doubted, sure = rng.sample(first[:60], 40), rng.sample(first[60:], 36)
         labels = {item.id: NO for item in doubted} | {item.id: YES for item in sure}
-        keep(path, first, "answer", labels, "ann")
+        keep(path, first, ANSWERS, labels, "ann")
         other = items(600, judge=seed + 1)
         found = reuse(read_kept(path), other, None, 0, 0)
         weights = {item.id: 1 / probability for item, probability in found.rows}
@@ -84,7 +85,7 @@ def test_texts_of_which_no_label_tells_anything_are_counted(tmp_path: Path) -> N
     path, first = tmp_path / "labels.jsonl", items(400)
     drawn = draw(first, 30, 0)
     said = {id_: label for id_, label in labelled(drawn).items() if int(id_[3:]) % 2}  # one slice alone
-    keep(path, first, "answer", said, "ann")
+    keep(path, first, ANSWERS, said, "ann")
     for judge in (0, 1):
         run = items(400, judge)
         found = reuse(read_kept(path), run, None, 0, 0)
@@ -97,7 +98,7 @@ def test_texts_of_which_no_label_tells_anything_are_counted(tmp_path: Path) -> N
 
 def test_new_texts_are_counted_and_drawn_apart(tmp_path: Path) -> None:
     path, old = tmp_path / "labels.jsonl", items(200)
-    keep(path, old, "answer", labelled(draw(old, 20, 0)), "ann")
+    keep(path, old, ANSWERS, labelled(draw(old, 20, 0)), "ann")
     changed = [
         replace(item, answer=f"new {item.case}") if int(item.case) < 50 else item for item in items(200, judge=1)
     ]
@@ -108,20 +109,20 @@ def test_new_texts_are_counted_and_drawn_apart(tmp_path: Path) -> None:
     assert str(plan.without_label(changed, found.labels)).startswith("50 of 200 answers have new texts")
     new = [item for item, _ in found.rows if item.id not in found.labels]
     assert {int(item.case) < 50 for item in new} == {True} and len(new) == 12
-    added = keep(path, changed, "answer", {item.id: YES for item in new} | found.labels, "ann")
+    added = keep(path, changed, ANSWERS, {item.id: YES for item in new} | found.labels, "ann")
     assert (added.new, added.replaced, added.outside, len(added.kept.draws)) == (12, 0, 0, 2)
     assert len(reuse(read_kept(path), changed, None, 0, 0).labels) == 32 - gone
     fresh = [item for item, _ in draw(changed, 80, 5) if int(item.case) >= 50 and item.id not in found.labels]
-    assert keep(path, changed, "answer", {item.id: NO for item in fresh}, "ann").outside == len(fresh) > 0
+    assert keep(path, changed, ANSWERS, {item.id: NO for item in fresh}, "ann").outside == len(fresh) > 0
     later = next(item for item in changed[:50] if item not in new)  # of the same sheet, labelled another day
-    added = keep(path, changed, "answer", {later.id: NO}, "ann")
+    added = keep(path, changed, ANSWERS, {later.id: NO}, "ann")
     assert (added.new, added.outside, len(added.kept.draws)) == (1, 0, 2)
 
 
 def test_a_stratum_whose_labelled_texts_are_gone_has_no_label(tmp_path: Path) -> None:
     path, old = tmp_path / "labels.jsonl", items(40)
     drawn = draw(old, 12, 0)
-    keep(path, old, "answer", labelled(drawn), "ann")
+    keep(path, old, ANSWERS, labelled(drawn), "ann")
     gone = {item.id for item, _ in drawn if item.slice == "s0"}
     run = [replace(item, answer="new") if item.id in gone else item for item in old]
     found = reuse(read_kept(path), run, None, 0, 0)
@@ -136,10 +137,10 @@ def test_more_rows_of_the_same_draw_are_kept_and_equal_texts_are_several(tmp_pat
     twins = [*items(40, slices=1), replace(items(1)[0], id="twin", case="another")]
     assert [key for key in text_keys(twins) if "#" in key] == [f"{text_keys(twins)[0]}#2"]
     drawn = draw(twins, 10, 0)
-    keep(path, twins, "answer", labelled(drawn), "ann")
+    keep(path, twins, ANSWERS, labelled(drawn), "ann")
     plan = plan_of("m", "answer", drawn, stratum_of_each(twins))
     more = draw_more(twins, plan, labelled(drawn), 5, 1)
-    added = keep(path, twins, "answer", labelled(more), "ann")
+    added = keep(path, twins, ANSWERS, labelled(more), "ann")
     assert (added.new, added.outside, len(added.kept.draws)) == (5, 0, 1)
 
 
@@ -148,24 +149,23 @@ def test_rows_of_results_that_grew_keep_their_weights(tmp_path: Path) -> None:
     old = draw(grown[:40], 12, 0)
     plan = plan_of("m", "answer", old, stratum_of_each(grown[:40]))
     more = draw_more(grown, plan, labelled(old), 20, 1)
-    strata = strata_since(grown, plan_of("m", "answer", more, stratum_of_each(grown, plan)))
-    keep(path, grown, "answer", labelled(more), "ann", strata=strata)
+    keep(path, grown, plan_of("m", "answer", more, stratum_of_each(grown, plan)), labelled(more), "ann")
     assert sorted(reuse(read_kept(path), grown, None, 0, 0).rows, key=lambda row: row[0].id) == more
 
 
 def test_people_differ_until_somebody_decides(tmp_path: Path) -> None:
     path, all_of = tmp_path / "labels.jsonl", items(8, slices=1)
     first, second, third = (item.id for item in all_of[:3])
-    keep(path, all_of, "answer", {first: YES, second: YES}, "ann")
-    added = keep(path, all_of, "answer", {first: NO, second: YES, third: NO}, "bob")
+    keep(path, all_of, ANSWERS, {first: YES, second: YES}, "ann")
+    added = keep(path, all_of, ANSWERS, {first: NO, second: YES, third: NO}, "bob")
     assert [sorted(people) for people in added.kept.disputed().values()] == [["ann", "bob"]]
     assert reuse(added.kept, all_of, None, 0, 0).labels == {first: YES, second: YES, third: NO}
     assert reuse(added.kept, all_of, "bob", 0, 0).labels == {first: NO, second: YES, third: NO}
     ann = reuse(added.kept, all_of, "ann", 0, 0)
     assert ann.labels == {first: YES, second: YES} and len(ann.rows) == 3  # both sheets have the same rows
-    decided = keep(path, all_of, "answer", {first: NO}, ADJUDICATED).kept
+    decided = keep(path, all_of, ANSWERS, {first: NO}, ADJUDICATED).kept
     assert not decided.disputed() and reuse(decided, all_of, None, 0, 0).labels[first] == NO
-    assert keep(path, all_of, "answer", {first: YES}, ADJUDICATED).replaced == 1
+    assert keep(path, all_of, ANSWERS, {first: YES}, ADJUDICATED).replaced == 1
 
 
 def test_labels_that_a_sheet_was_filled_with_stay_those_of_the_people_who_gave_them(
@@ -173,13 +173,13 @@ def test_labels_that_a_sheet_was_filled_with_stay_those_of_the_people_who_gave_t
 ) -> None:
     results = write_results(12)
     path, all_of = tmp_path / "labels.jsonl", read_items(results, "claim").items
-    keep(path, all_of, "claim", dict.fromkeys((item.id for item in all_of[:3]), YES), "ann")
+    keep(path, all_of, CLAIMS, dict.fromkeys((item.id for item in all_of[:3]), YES), "ann")
     assert run("reuse-labels", path, results, "--out", "again.csv").returncode == 0
     sheet = (tmp_path / "again.csv").read_text("utf-8").replace('"yes"', '"YES"').replace('"YES"', '"no"', 1)
     (tmp_path / "again.csv").write_text(sheet, "utf-8")  # bob changed one label; his program writes capitals
     now = read_labels(tmp_path / "again.csv", read_plan(tmp_path / "again.csv"))
     *_, unchanged = [id_ for id_, label in now.items() if label.value == 1]
-    keep(path, all_of, "claim", {unchanged: NO}, "bea")  # she differs, and keeps doing so
+    keep(path, all_of, CLAIMS, {unchanged: NO}, "bea")  # she differs, and keeps doing so
     for person, new in (("ann", 0), ("bob", 1), ("bea", 1), (ADJUDICATED, 3)):
         (tmp_path / "copy.jsonl").write_bytes(path.read_bytes())
         kept = run("keep-labels", "again.csv", results, "--person", person, "--labels", "copy.jsonl").stdout
@@ -249,7 +249,7 @@ def test_labels_of_other_texts_or_another_unit_are_refused(run: Any, write_resul
     refused = run("reuse-labels", "labels.jsonl", write_results(5))
     assert refused.returncode == 2 and "no label applies to" in refused.stderr
     with pytest.raises(InputError, match="holds labels of claims, not of answers"):
-        keep(tmp_path / "labels.jsonl", items(3), "answer", {}, "ann")
+        keep(tmp_path / "labels.jsonl", items(3), ANSWERS, {}, "ann")
     assert run("sample", "results.jsonl").returncode == 0
     refused = run("keep-labels", "sheet.csv", "results.jsonl", "--person", "ann", "--labels", "mine.jsonl")
     assert refused.returncode == 2 and "column 'label' of the sheet is empty in every row" in refused.stderr

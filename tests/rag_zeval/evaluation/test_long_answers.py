@@ -78,7 +78,7 @@ def test_the_claims_of_an_answer_are_checked_if_another_could_not_be_read(
         return "sorry" if FACTS[0] in request.messages[0]["content"] else mock_reply(request)
 
     checker = CheckerStub(lambda premise, claim: float(claim in premise))
-    monkeypatch.setattr("rag_zeval.evaluation.run.open_checker", lambda *_: checker)
+    monkeypatch.setattr("rag_zeval.evaluation.metrics.open_checker", lambda *_: checker)
     judge(reads_no_fact_0, cases=CASES[1:], scorers=["rag_zeval", "checked_claims"])
     found = {(one.metric, one.system): one.score for one in read_judged(tmp_path / "o")}
     for metric in ("rag_zeval", "checked_claims"):

@@ -148,7 +148,7 @@ def test_a_checker_gets_the_claims_that_the_score_was_made_of(judge: Any, monkey
         def score(self, pairs: list[tuple[str, str]]) -> list[float | None]:
             return [float(claim in document) for document, claim in pairs]
 
-    monkeypatch.setattr("rag_zeval.evaluation.run.open_checker", lambda *_: Checker())
+    monkeypatch.setattr("rag_zeval.evaluation.metrics.open_checker", lambda *_: Checker())
     rows = judge(CASES, WINDOW, scorers=["rag_zeval", "checked_claims"])
     assert rows["long|checked_claims"]["scores"] == [0.75, None, 1.0]  # two claims by one piece, one by another
 

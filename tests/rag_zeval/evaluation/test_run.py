@@ -415,7 +415,7 @@ def test_checked_claims_follow_the_judge_and_keep_to_their_checker(
     def checked_by(identity: str) -> None:
         checker = CheckerStub(lambda premise, claim: float(claim.rstrip(".") in premise))
         checker.identity = identity
-        monkeypatch.setattr("rag_zeval.evaluation.run.open_checker", lambda *_: checker)
+        monkeypatch.setattr("rag_zeval.evaluation.metrics.open_checker", lambda *_: checker)
 
     checked_by("one")
     cases, scorers, metric = [case("x", BOTH), case("y", BOTH)], ["rag_zeval", "checked_claims"], "checked_claims"
@@ -442,7 +442,7 @@ def test_scorers_that_use_a_claim_checker_load_it_once(judge: Any, monkeypatch: 
         opened.append(folder)
         return CheckerStub(lambda premise, claim: float(claim.rstrip(".") in premise))
 
-    monkeypatch.setattr("rag_zeval.evaluation.run.open_checker", opens)
+    monkeypatch.setattr("rag_zeval.evaluation.metrics.open_checker", opens)
     rows = judge([case("x", BOTH)], ["rag_zeval", "hhem", "checked_claims"])
     assert len(opened) == 1 and {"hhem", "checked_claims@contexts"} <= {metric for metric, _ in rows}
 
