@@ -219,8 +219,6 @@ def _no_number(name: str) -> None:
 DECODER = json.JSONDecoder(parse_int=whole_number, parse_float=finite, parse_constant=_no_number)
 WITH_NAN = json.JSONDecoder(parse_int=whole_number)
 NAN_IS_NULL = json.JSONDecoder(parse_int=whole_number, parse_float=finite, parse_constant=lambda _: None)
-
-
 TRAILING_COMMA = re.compile(r",\s*[\]}]")
 
 

@@ -192,9 +192,9 @@ class _Search:
         if field == "truth":
             named = [place for place in named if not place.is_aside(field)]
             beside = [place for place in free if "answer" in self.taken and plain_name(place.last) == "answer"]
-            named = [place for place in (*named, *beside) if not place.are_ids and place not in beside]
-            named += [place for place in beside if place.has_texts(field) and not place.are_ids]
-            named = sorted(named, key=lambda place: (place.has_lists, not place.has_sentences))
+            named += [place for place in beside if place.has_texts(field)]
+            named = [place for place in named if not place.are_ids]
+            named.sort(key=lambda place: (place.has_lists, not place.has_sentences))
         yield sorted(named, key=lambda place: plain_name(place.last) == "prompt")
         longest_first = sorted(free, key=lambda place: -place.length)
         if field not in self.lacking:

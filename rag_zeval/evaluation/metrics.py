@@ -134,7 +134,8 @@ def check_scorers(names: Sequence[Named], judges: Judges, asking: bool = True) -
         find_variant(judges.asking.variant)
     if judges.model is not None:
         check_extra_body(judges.model, judges.calls.get("extra_body"))
-        check_structured(judges.model, judges.asking.structured)
+        if JUDGE in names:
+            check_structured(judges.model, judges.asking.structured)
 
 
 def check_needs(names: Sequence[Named], cases: CaseSet) -> None:

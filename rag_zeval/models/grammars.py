@@ -20,12 +20,13 @@ class Grammars:
 
         vocabulary: number of logits. stops: the tokens that end a reply.
         """
-        with needed("llguidance", "--structured with transformers"):
+        with needed("llguidance", "replies in the JSON format (--no-structured does without)"):
             from llguidance import hf
         try:
             self._tokenizer = hf.from_tokenizer(tokenizer, vocabulary, list(stops))
         except ValueError as error:
-            raise InputError(f"--structured: this tokenizer cannot be used: {one_line(str(error))}") from error
+            told = "replies in the JSON format: this tokenizer cannot be used (--no-structured does without)"
+            raise InputError(f"{told}: {one_line(str(error))}") from error
 
     def of(self, schema: Mapping[str, Any]) -> Grammar:
         """Return the grammar of a new reply that must follow a JSON schema."""

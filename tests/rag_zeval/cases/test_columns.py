@@ -553,8 +553,8 @@ def test_what_a_file_lacks_is_told() -> None:
             "--map answer=run.final_answer, if that is right",  # a record, not two systems
         ),
         (
-            {"question": "q?", "human_text": TEXT, "gpt_text": f"{TEXT} No.", "llama_model_text": f"{TEXT} Yes."},
-            "no column found for the answer",
+            {"question": "q?", "staff_answer": TEXT, "gpt_answer": f"{TEXT} No.", "new_gpt_answer": f"{TEXT} Yes."},
+            r"\. 'gpt_answer' and 'new_gpt_answer' seem to be answers of several systems",  # and what a person wrote
         ),
         ({"S.No.": 1, "said": "It opens at nine."}, "columns: 'S.No.', 'said'"),
     ):
