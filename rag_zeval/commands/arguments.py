@@ -11,13 +11,14 @@ import typer
 
 from rag_zeval.errors import InputError
 from rag_zeval.judge.prompt import VARIANTS
-from rag_zeval.models.open import SPECS
 
 WHAT, JUDGE, ENDPOINT, COST, OUTPUT = "What to judge", "Judge", "Calls to the endpoint", "Cost", "Output"  # of --help
 
 
 def option(panel: str, help: str, *names: str, **more: Any) -> Any:
     """Return an option in a panel of --help. Its name is the parameter's unless `names` are given."""
+    if "min" in more:
+        more.setdefault("metavar", "N")  # short, so that the help text has room in a terminal of 80 columns
     return typer.Option(*names, help=help, rich_help_panel=panel, **more)
 
 
@@ -41,7 +42,14 @@ QuestionMap = Annotated[  # for commands that judge nothing
         "for each field. Default: columns are found by their names."
     ),
 ]
-ModelSpec = Annotated[str | None, option(JUDGE, f"The model that judges: {SPECS}. Your texts are sent to it.")]
+ModelSpec = Annotated[
+    str | None,
+    option(
+        JUDGE,
+        "The model that judges: transformers:FOLDER, vllm:FOLDER, openai:MODEL@URL or, for OpenAI itself, "
+        "openai:MODEL. Your texts are sent to it.",
+    ),
+]
 VariantName = Annotated[
     str | None,
     option(
