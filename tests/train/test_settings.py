@@ -12,6 +12,7 @@ from verl.utils.config import omega_conf_to_dataclass
 
 from experiments.arm_commands import arm_runs, read_experiment
 from rag_zeval.errors import InputError
+from rag_zeval.files import first_difference
 from rag_zeval.stages.answer_quality import AnswerFilter
 from rag_zeval.stages.config import CONFIGS, key_paths, load_config
 from train.__main__ import main
@@ -209,6 +210,15 @@ def test_a_run_is_known_by_what_its_model_depends_on(
     assert all(made_of(word) != run for word in binding)
     responses = nano_responses(3)
     assert made_of() != run
+
+
+def test_a_run_that_did_not_fit_goes_on_with_states_in_host_memory(
+    nano_responses: Callable[..., str], nano_base: Path
+) -> None:
+    same = ["profile=paper", f"responses={nano_responses(2)}", f"base_model={nano_base}"]
+    fsdp = "verl.actor_rollout_ref.actor.fsdp_config"
+    offloaded = [*same, f"{fsdp}.param_offload=true", f"{fsdp}.optimizer_offload=true"]
+    assert first_difference(identity(read("train", *same)), identity(read("train", *offloaded))) is None
 
 
 @pytest.mark.parametrize(
