@@ -324,6 +324,7 @@ def test_table_6_stands_in_the_paper_profile() -> None:
     verl = build(paper.verl, {})
     assert {key: OmegaConf.select(verl, key) for key in TABLE_6} == TABLE_6
     assert paper.stages == [Stage(3, 5500), Stage(4, 5500)] and 11000 // verl.data.train_batch_size == 343
+    assert paper.same_questions  # 5,500 of them, as in the paper
 
 
 def test_a_written_config_is_read_back_by_hydra_as_it_was(tmp_path: Path) -> None:
