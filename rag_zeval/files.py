@@ -337,9 +337,9 @@ def first_difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str |
     """Return the dotted name of the first setting in which two runs differ; None if they do not differ.
 
     Settings of `now` are compared first. A setting that only one run has counts as None in the other:
-    `first_difference({"a": {"b": 1}}, {})` is "a.b".
+    `first_difference({"a": {"b": 1}}, {})` is "a.b". An empty object counts as None too.
     """
-    old, new = flat(before), flat(now)
+    old, new = ({name: value for name, value in flat(run).items() if value != {}} for run in (before, now))
     return next((name for name in [*new, *old] if old.get(name) != new.get(name)), None)
 
 

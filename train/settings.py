@@ -31,6 +31,8 @@ NOT_BINDING = (
     "threads",
     "dry_run",
     "gpu_memory_gib",
+    "verl.actor_rollout_ref.actor.fsdp_config.optimizer_offload",
+    "verl.actor_rollout_ref.actor.fsdp_config.param_offload",
     "verl.actor_rollout_ref.actor.ppo_max_token_len_per_gpu",
     "verl.actor_rollout_ref.rollout.gpu_memory_utilization",
     "verl.actor_rollout_ref.rollout.max_num_batched_tokens",

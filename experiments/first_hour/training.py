@@ -19,7 +19,7 @@ from rag_zeval.files import Row, flat
 from rag_zeval.stages.config import load_config, word
 from rag_zeval.stages.memory import watched
 from rag_zeval.stages.processes import python_module, started
-from rag_zeval.stages.training_log import read_run
+from rag_zeval.stages.training_log import Steps, read_run
 from train.derived_keys import derived_keys
 from train.launch import ROOT
 from train.leftovers import all_segments, stop_leftovers
@@ -216,9 +216,23 @@ def first_steps(scene: Scene) -> None:
     run_well("the training", train, scene.folder / "steps.log", STEPS_SECONDS)
     if scene.gpus:  # by correlation only: the real model is less certain of its tokens
         conclude([traces.weights_arrive(out_dir, traces.BOUNDS["bf16"][1:])])
-    seconds = max(data["timing_s/step"] for step, data in read_run(out_dir).items() if step > 1)
     if total := planned_steps(settings.verl, settings.stages):
-        hours = total * seconds / 3600
-        print(f"{seconds:.0f} s for the slowest step after the first: at its pace {total} steps take {hours:.1f} hours")
+        print(pace(read_run(out_dir), total, settings.verl.trainer.save_freq))
     for part in ("checkpoints", "model"):  # over 100 GB for 7B, and not needed
         shutil.rmtree(out_dir / part, ignore_errors=True)
+
+
+def pace(steps: Steps, total: int, save_freq: int) -> str:
+    """Return a line with the hours of a run of `total` steps, at the pace of the slowest step after the first.
+
+    verl counts a checkpoint into its step. The last of these few steps has one, and of a run only every `save_freq`-th.
+    """
+    saving = "timing_s/save_checkpoint"
+    later = [data for step, data in steps.items() if step > 1]
+    seconds = max(data["timing_s/step"] - data.get(saving, 0.0) for data in later)
+    checkpoint, saves = max(data.get(saving, 0.0) for data in later), -(-total // save_freq)
+    hours = (total * seconds + saves * checkpoint) / 3600
+    return (
+        f"{seconds:.0f} s for the slowest step after the first, {checkpoint:.0f} s for a checkpoint: at this pace "
+        f"{total} steps and {saves} checkpoints take {hours:.1f} hours, without validation"
+    )

@@ -29,7 +29,7 @@ PLUMBING = re.compile(
     r"|verl\.(trainer\.(?!total_epochs)|reward\.|ray_kwargs\.|transfer_queue\.)\S+"
     r"|verl\.data\.(use_dynamic_bsz|micro_batch_size_per_gpu)"
     r"|verl\.(actor_rollout_ref\.)?model\.(?!lora_rank|lora_alpha)\S+"
-    r"|verl\.(engine|actor_rollout_ref\.actor\.fsdp_config)\.(?!dtype)\S+"
+    r"|verl\.(engine|actor_rollout_ref\.actor\.fsdp_config)\.(?!mixed_precision\.param_dtype)\S+"
     r"|verl\.(actor_rollout_ref\.actor\.)?checkpoint\.\S+"
     r"|verl\.actor_rollout_ref\.actor\.(use_dynamic_bsz|ppo_mini_batch_size|ppo_micro_batch_size_per_gpu"
     r"|use_torch_compile)"

@@ -158,6 +158,7 @@ def test_two_runs_differ_in_the_first_setting_that_is_not_the_same():
     assert first_difference(run, json.loads(json.dumps(run))) is None
     assert first_difference(run, {**run, "train": {"lr": 0.5, "steps": [1]}}) == "train.steps"
     assert first_difference(run, {"seed": 1}) == "train.lr" and first_difference({}, {"new": None}) is None
+    assert first_difference({"a": {"b": {}}}, {"a": {}}) is None
 
 
 def test_nan_is_never_written(tmp_path):

@@ -12,6 +12,7 @@ from verl.utils.config import omega_conf_to_dataclass
 
 from experiments.arm_commands import arm_runs, read_experiment
 from rag_zeval.errors import InputError
+from rag_zeval.files import first_difference
 from rag_zeval.stages.answer_quality import AnswerFilter
 from rag_zeval.stages.config import CONFIGS, key_paths, load_config
 from train.__main__ import main
@@ -211,6 +212,15 @@ def test_a_run_is_known_by_what_its_model_depends_on(
     assert made_of() != run
 
 
+def test_a_run_that_did_not_fit_goes_on_with_states_in_host_memory(
+    nano_responses: Callable[..., str], nano_base: Path
+) -> None:
+    same = ["profile=paper", f"responses={nano_responses(2)}", f"base_model={nano_base}"]
+    fsdp = "verl.actor_rollout_ref.actor.fsdp_config"
+    offloaded = [*same, f"{fsdp}.param_offload=true", f"{fsdp}.optimizer_offload=true"]
+    assert first_difference(identity(read("train", *same)), identity(read("train", *offloaded))) is None
+
+
 @pytest.mark.parametrize(
     ("stage", "words", "message"),
     [
@@ -314,6 +324,7 @@ def test_table_6_stands_in_the_paper_profile() -> None:
     verl = build(paper.verl, {})
     assert {key: OmegaConf.select(verl, key) for key in TABLE_6} == TABLE_6
     assert paper.stages == [Stage(3, 5500), Stage(4, 5500)] and 11000 // verl.data.train_batch_size == 343
+    assert paper.same_questions  # 5,500 of them, as in the paper
 
 
 def test_a_written_config_is_read_back_by_hydra_as_it_was(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from experiments.first_hour import tiny_model
 from experiments.first_hour.scene import CannotRun, CheckFailed, Scene, read_scene
-from experiments.first_hour.training import BASE, TinyTraining, differences, first_steps, kill, plan
+from experiments.first_hour.training import BASE, TinyTraining, differences, first_steps, kill, pace, plan
 from experiments.first_hour.vllm_engine import smoke
 from rag_zeval.errors import InputError
 from rag_zeval.files import read_json
@@ -36,6 +36,17 @@ def test_the_first_steps_say_how_to_get_what_is_missing(scene_of: Callable[..., 
     object.__setattr__(scene.settings, "responses", "no/such/responses.jsonl")
     with pytest.raises(CannotRun, match=r"^no/such/responses.jsonl is missing: make synthesize PROFILE=nano$"):
         first_steps(scene)
+
+
+def test_the_hours_of_a_run_count_a_checkpoint_only_where_one_is_saved() -> None:
+    steps = {
+        1: {"timing_s/step": 900.0},  # with compilation
+        2: {"timing_s/step": 210.0},
+        3: {"timing_s/step": 700.0, "timing_s/save_checkpoint": 500.0},
+    }
+    line = pace(steps, total=343, save_freq=25)
+    assert line.startswith("210 s for the slowest step after the first, 500 s for a checkpoint: ")
+    assert f"343 steps and 14 checkpoints take {(343 * 210 + 14 * 500) / 3600:.1f} hours" in line
 
 
 def test_a_plan_that_is_refused_fails_with_its_reason(
