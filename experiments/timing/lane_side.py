@@ -88,7 +88,6 @@ def lane_update(work: dict[str, Any]) -> Iterator[Callable[[Written], float]]:
         "actor.optim.lr": 0.0,
         "actor.use_kl_loss": False,
         "actor.optim.total_training_steps": 1,
-        "actor.fsdp_config.dtype": NAMES[work["precision"]],
         "actor.fsdp_config.mixed_precision.param_dtype": work["precision"],
     }
     verl = load_config("train", ["profile=small"]).verl
