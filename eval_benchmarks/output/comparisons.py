@@ -84,9 +84,10 @@ def comparison_rows(results: BenchResults) -> list[Row]:
     families: dict[tuple[str, str], list[Row]] = {}
     for scorers in results.by_benchmark.values():
         ours = find_ours(scorers)
-        for other in () if ours is None else (scorer for scorer in scorers if scorer is not ours):
-            for row in pair_rows(results, ours, other):
-                families.setdefault((row["benchmark"], row["metric"]), []).append(row)
+        for other in scorers:
+            if ours is not None and other is not ours:
+                for row in pair_rows(results, ours, other):
+                    families.setdefault((row["benchmark"], row["metric"]), []).append(row)
     for family in families.values():
         for row, p in zip(family, holm([row["p"] for row in family]), strict=True):
             row["p_holm"] = p
