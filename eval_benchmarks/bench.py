@@ -88,9 +88,10 @@ def run(config: DictConfig) -> int:
     show(console, report.tables, report.notes)
     write_manifest(out, config, benchmarks, trials, report.notes)
     console.print(Text(f"tables: {out / 'tables.html'}"), soft_wrap=True)
-    silent = [f"{trial.label}: {_missing(trial)[0]}" for trial in trials if trial.model and not _has_a_score(trial)]
+    silent = [f"{trial.label}: {_missing(trial)[0]}" for trial in trials if trial.model and not trial.has_a_score]
     if silent:
-        print("error: nothing has a score: " + "; ".join(silent), file=sys.stderr)
+        kept = "Replies that cannot be read are kept: to ask again, choose another out_dir"
+        print(f"error: nothing has a score: {'; '.join(silent)}. {kept}", file=sys.stderr)
     return 1 if silent else 0
 
 
@@ -192,10 +193,6 @@ def failure_notes(trial: Trial) -> Iterator[str]:
         yield f"{trial.label}: an answer without a score: {kind.first}{more}"
     if rest := sum(kind.total for kind in kinds[REASONS:]):
         yield f"{trial.label}: {rest} more answers without a score, for other reasons: see {trial.file}"
-
-
-def _has_a_score(trial: Trial) -> bool:
-    return any(value is not None for scored in trial.scored.values() for value in scored.values)
 
 
 def _missing(trial: Trial) -> list[str]:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from inspect import getfile
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from eval_benchmarks.originals.packages import ORIGINALS, Original
 from eval_benchmarks.originals.scorer import OriginalScorer
 from rag_zeval.budget import Account, Budget, Price
 from rag_zeval.errors import InputError
-from rag_zeval.files import locate
+from rag_zeval.files import file_sha256, locate
 from rag_zeval.judge.needs import missing_everywhere
 from rag_zeval.judge.prompt import RANKING
 from rag_zeval.models.cache import CachedBackend, ReplyCache
@@ -31,7 +32,7 @@ from rag_zeval.models.open import check_spec, open_backend, open_embedder
 from rag_zeval.rows import RowWriter
 from rag_zeval.scorers.asking import Measure
 from rag_zeval.scorers.bert_score import BertScore
-from rag_zeval.scorers.registry import CHECKER_SCORERS, JUDGE, MEASURES, TEXT_SCORERS
+from rag_zeval.scorers.registry import CHECKER_SCORERS, JUDGE, MEASURES, METHODS, TEXT_SCORERS
 from rag_zeval.scorers.score import Scorer
 from rag_zeval.scorers.sft_ranker import SftRanker
 from rag_zeval.scoring.in_windows import plan_parts
@@ -40,6 +41,9 @@ from rag_zeval.scoring.prices import price_of
 
 ORIGINAL_REPLIES = "originals.sqlite"  # in out_dir: the replies to original packages
 REPLIES = "replies.sqlite"  # in out_dir: the replies to our measures; related ones share them
+# The hashes of the modules of the scorers that can score again for free: those without a model, and the measures, whose
+# replies are cached. Read when the modules are loaded, because people edit them during a run.
+CODE = {name: file_sha256(Path(getfile(METHODS[name]))) for name in (*TEXT_SCORERS, *MEASURES)}
 
 
 @dataclass(frozen=True)
@@ -64,9 +68,12 @@ class ScoringJob:
     def file(self) -> str:
         """The path of its row file, relative to the run's folder.
 
-        The name changes with the data, the prompt, the sampling and the weights of the model.
+        The name changes with the data, the prompt, the sampling, the weights of the model, and the code in CODE.
         """
-        key = hashlib.sha256(json.dumps([self.scorer.identity, self.benchmark.data_hash]).encode()).hexdigest()[:8]
+        made_of = [self.scorer.identity, self.benchmark.data_hash]
+        if self.scorer.name in CODE:
+            made_of.append(CODE[self.scorer.name])
+        key = hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:8]
         scorer = self.scorer.name.replace(":", "-")
         benchmark = re.sub(r"\s+", "-", self.benchmark.name)  # tables.csv separates file names by spaces
         return f"rows/{benchmark}__{scorer}__{_in_a_name(self.model or 'text')}-{key}.jsonl"

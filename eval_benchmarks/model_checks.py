@@ -10,7 +10,7 @@ from rag_zeval.files import locate, read_card
 from rag_zeval.models.endpoint import KEY_ENV
 from rag_zeval.models.keys import needed_key, read_key
 from rag_zeval.models.nli import wants_code
-from rag_zeval.models.open import check_extra_body, check_spec, check_structured, folder_of
+from rag_zeval.models.open import SPECS, check_extra_body, check_spec, check_structured, folder_of
 from rag_zeval.models.precision import split_dtype
 from rag_zeval.scorers.claim_checkers import CheckedClaims
 from rag_zeval.scorers.registry import JUDGE, MEASURES, SCORERS
@@ -84,6 +84,8 @@ def _check_judges(settings: BenchSettings) -> None:
         if folder is None:
             read_key(settings.judge.api_key_env or KEY_ENV)
         elif not not_trained_yet(spec):
+            if not Path(folder).exists():
+                raise InputError(f"models: '{spec}': no such folder; name a model as {SPECS}")
             _check_has_model(f"models: {spec}", folder)
             read_card(folder)
 

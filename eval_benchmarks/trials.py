@@ -57,6 +57,11 @@ class Trial:
         number = f", trial {self.number + 1}" if self.number else ""
         return f"{self.benchmark.name}, {scorer_name(self.scorer, self.model)}{number}"
 
+    @property
+    def has_a_score(self) -> bool:
+        """Whether at least one answer has a score."""
+        return any(value is not None for scored in self.scored.values() for value in scored.values)
+
 
 @dataclass(frozen=True, eq=False)
 class MetricOverTrials(Metric):

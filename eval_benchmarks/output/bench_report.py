@@ -6,7 +6,7 @@ from pathlib import Path
 
 from eval_benchmarks.output.cases import Case, case_page, find_case
 from eval_benchmarks.output.columns import bench_tables, comma_separated
-from eval_benchmarks.output.comparisons import comparison_rows
+from eval_benchmarks.output.comparisons import comparison_rows, find_ours
 from eval_benchmarks.output.curves import png
 from eval_benchmarks.output.densities import density_figure
 from eval_benchmarks.output.page import embedded, render, write_or_remove
@@ -14,7 +14,6 @@ from eval_benchmarks.output.summary import summary_rows
 from eval_benchmarks.output.table import Table, latex, markdown
 from eval_benchmarks.trials import BenchResults
 from rag_zeval.files import Row, write_json, write_text
-from rag_zeval.scorers.rag_zeval import RagZeval
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ def make_report(results: BenchResults, notes: Sequence[str]) -> BenchReport:
 
 def _benchmark_notes(results: BenchResults) -> Iterator[str]:
     for name, scorers in results.by_benchmark.items():
-        if not any(scorer.scorer == RagZeval.name for scorer in scorers):
+        if find_ours(scorers) is None:
             yield f"{name}: no tests against RAG-Zeval, because it has no scores here"
     for name, (first, *_) in results.by_benchmark.items():
         yield from first.benchmark.about

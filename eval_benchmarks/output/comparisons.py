@@ -69,18 +69,24 @@ def paired_test(first: Metric, second: Metric, draws: int, seed: int) -> PairedT
     return PairedTest(difference, limits, float((1 + as_far.sum()) / (1 + len(values))))
 
 
+def find_ours(scorers: Sequence[ScorerTrials]) -> ScorerTrials | None:
+    """Return RAG-Zeval with the last model listed with which it gave a score. None if there is none."""
+    judges = [scorer for scorer in scorers if scorer.scorer == RagZeval.name]
+    return next((judge for judge in reversed(judges) if any(trial.has_a_score for trial in judge.trials)), None)
+
+
 def comparison_rows(results: BenchResults) -> list[Row]:
     """Return RAG-Zeval minus every other scorer and model, on each benchmark and metric.
 
-    Benchmarks without scores of RAG-Zeval have no rows. If RAG-Zeval judged with several models, the last one listed is
-    compared with the rest. p_holm: Holm's p over the tests of one benchmark and metric, which are one family.
+    Benchmarks without scores of RAG-Zeval have no rows. p_holm: Holm's p over the tests of one benchmark and metric,
+    which are one family.
     """
     families: dict[tuple[str, str], list[Row]] = {}
     for scorers in results.by_benchmark.values():
-        judges = [scorer for scorer in scorers if scorer.scorer == RagZeval.name]
-        for other in scorers if judges else ():
-            if other is not judges[-1]:
-                for row in pair_rows(results, judges[-1], other):
+        ours = find_ours(scorers)
+        for other in scorers:
+            if ours is not None and other is not ours:
+                for row in pair_rows(results, ours, other):
                     families.setdefault((row["benchmark"], row["metric"]), []).append(row)
     for family in families.values():
         for row, p in zip(family, holm([row["p"] for row in family]), strict=True):

@@ -27,6 +27,7 @@ LATEX_ESCAPED = {
     "[": "{[}",  # after a line break, [ would begin an option of LaTeX, and so would *
     "*": "{*}",
 } | {mark: "\\" + mark for mark in "&%$#_{}"}
+MINUS = re.compile(r"(?<![\w.-])-(?=\d)")  # LaTeX would print a hyphen
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,9 @@ def latex(tables: Sequence[Table], notes: Sequence[str]) -> str:
 
 
 def escape_latex(text: str) -> str:
-    """Escape a text so that LaTeX prints it, and put it on one line."""
-    return "".join(LATEX_ESCAPED.get(mark, mark) for mark in " ".join(text.split()))
+    """Escape a text so that LaTeX prints it, with minus signs before numbers, and put it on one line."""
+    escaped = "".join(LATEX_ESCAPED.get(mark, mark) for mark in " ".join(text.split()))
+    return MINUS.sub(r"\\(-\\)", escaped)
 
 
 def show(console: Console, tables: Sequence[Table], notes: Sequence[str]) -> None:

@@ -183,7 +183,8 @@ class Measure:
     """A scorer that `AskingScorer` runs: `steps(judge, example, answer)` sends `prompts` and scores one answer.
 
     needs, also: as in Scorer. A measure that does not need the "answer" judges the retrieved contexts.
-    embeds: whether it embeds texts. A measure without prompts calls no judge.
+    embeds: whether it embeds texts. A measure without prompts calls no judge. A scorer that calls no model at all is an
+    `AnswerScorer`.
     only: what it judges, in words, and a test whether an example has it. A benchmark without such examples is skipped.
     lower_is_better: whether a better answer has a lower value. highest: the largest possible value.
     """
@@ -197,6 +198,9 @@ class Measure:
     only: tuple[str, Callable[[Example], bool]] | None = None
     lower_is_better: bool = False
     highest: float = 1.0
+
+    def __post_init__(self) -> None:
+        assert self.prompts or self.embeds, f"{self.name} calls no model: write it as an AnswerScorer"
 
     @property
     def asks(self) -> str:

@@ -39,6 +39,9 @@ FAMILIES = (
 )  # fmt: skip
 MEASURES: dict[str, Measure] = {measure.name: measure for family in FAMILIES for measure in family.MEASURES}
 EVERY: tuple[type[Scorer] | Measure, ...] = (*CLASSES, *MEASURES.values())
+METHODS: dict[str, type[Scorer] | ModuleType] = {scorer.name: scorer for scorer in CLASSES} | {
+    measure.name: family for family in FAMILIES for measure in family.MEASURES
+}  # the class or module of each of EVERY, whose docstring names the method
 NEEDS = {one.name: one.needs for one in EVERY}  # see `judge.needs`
 SCORERS = tuple(NEEDS)
 TEXT_SCORERS = {scorer.name: scorer for scorer in CLASSES if scorer.asks == NO_MODEL}
@@ -65,12 +68,9 @@ class Line(NamedTuple):
 
 def overview() -> list[Line]:
     """Return a line for every scorer of the registry, in its order, and for each criteria file that ships."""
-    # for each of EVERY, the class or module whose docstring names the method
-    described: list[type[Scorer] | ModuleType] = [*CLASSES, *(family for family in FAMILIES for _ in family.MEASURES)]
     costs: dict[str, list[int | None]] = read_json(COSTS)
     lines = [
-        Line(one.name, _title(method), _needs(one), *costs.get(one.name, (None, None)))
-        for one, method in zip(EVERY, described, strict=True)
+        Line(one.name, _title(METHODS[one.name]), _needs(one), *costs.get(one.name, (None, None))) for one in EVERY
     ]
     own = "Criteria files, for --criteria: those that ship, and any file of your own"
     return [*lines, *(Line(name, own, "a judge", *costs.get(name, (None, None))) for name in CRITERIA_FILES)]

@@ -87,6 +87,10 @@ class Correlation(Statistic):
     """The correlation between a scorer and its annotators. kind: "pearson", "spearman" or "kendall" (tau-b).
 
     `x` (instances,) holds the scorer's values, `y` (instances, annotators) the labels. Each label is a row of its own.
+
+        scores, ratings = np.array([0.5, np.nan, 1.0, 0.2]), np.array([[3.5], [2.0], [5.0], [1.5]])
+        correlation, scored = Correlation("spearman", scores, ratings), ~np.isnan(scores)
+        correlation.point(scored), interval(correlation, scored, DRAWS, seed=0)
     """
 
     kind: str
@@ -196,7 +200,7 @@ def _drawn(statistic: Statistic, kept: bytes, draws: int, seed: int) -> Floats:
 
 
 def interval(statistic: Statistic, scored: Mask, draws: int, seed: int) -> tuple[float, float] | None:
-    """Return the 95% percentile interval of a statistic over the scored instances.
+    """Return the 95% percentile interval of a statistic over the scored instances, from so many draws.
 
     None for fewer than two instances or clusters, and if the statistic is undefined.
     """
@@ -317,6 +321,9 @@ def paired_interval(
     """Return the 95% percentile interval of `second` minus `first`, on the same draws of the instances both scored.
 
     None for fewer than two such instances or clusters, and if the difference is undefined.
+
+        ours, theirs = (Correlation("pearson", scores, ratings) for scores in (our_scores, their_scores))
+        paired_interval(theirs, ours, ~np.isnan(our_scores + their_scores), DRAWS, seed=0)  # ours minus theirs
     """
     if resampled(first, both) < 2:
         return None

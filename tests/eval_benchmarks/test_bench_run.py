@@ -82,6 +82,7 @@ def test_replies_that_cannot_be_read_are_missing_and_never_zero(judge_server: An
     assert line.startswith(f"nano_eval, rag_zeval by {prose}: an answer without a score: failed: format: ")
     assert shown.err.startswith(f"error: nothing has a score: nano_eval, rag_zeval by {prose}: failed: format: ")
     assert shown.err.count("\n") == 1 and fenced not in shown.err
+    assert shown.err.endswith("to ask again, choose another out_dir\n")
     assert (nano.out / "manifest.json").is_file()  # all is written all the same
 
 
@@ -200,8 +201,9 @@ def test_without_data_it_says_what_is_left_out_and_how_to_get_it(nano: Any, tmp_
         (["scorers=[blue]"], "scorers: unknown name 'blue' (did you mean 'bleu'?)"),
         (["benchmarks=[nano]"], "benchmarks: unknown name 'nano'"),
         (["bert_score.model=no/such"], "bert_score.model: no/such: no model there (no/such/config.json is missing)"),
-        (["scorers=[rag_zeval]", "models=[no/such/folder]"], "models: no/such/folder: no model there"),
-        (["scorers=[rag_zeval]", "models=[transformers:no/such]"], "models: transformers:no/such: no model there"),
+        (["scorers=[rag_zeval]", "models=[gpt-4o]"], "models: 'gpt-4o': no such folder; name a model as transformers:"),
+        (["scorers=[rag_zeval]", "models=[transformers:no/such]"], "models: 'transformers:no/such': no such folder"),
+        (["scorers=[rag_zeval]", "models=[docs]"], "models: docs: no model there (docs/config.json is missing)"),
         (["scorers=[rag_zeval]", "models=[]"], "models: a judge needs at least one"),
         (["scorers=[rag_zeval]", "models=[openai:m@http://h/v1,openai:m@http://h/v1]"], "is listed 2 times"),
         (["judge.api_key_env=NO_SUCH_KEY"], "judge.api_key_env: environment variable NO_SUCH_KEY is not set"),

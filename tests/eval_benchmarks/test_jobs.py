@@ -13,7 +13,10 @@ from eval_benchmarks.__main__ import main
 from eval_benchmarks.bench_settings import BenchSettings
 from eval_benchmarks.datasets.registry import load_benchmarks
 from eval_benchmarks.expected_calls import expected_calls
+from eval_benchmarks.jobs import CODE
+from rag_zeval.files import file_sha256
 from rag_zeval.literal_judge import count_tokens, literal_reply
+from rag_zeval.scorers import is_correct, overlap, ragas
 from rag_zeval.scripted_judge import ScriptedJudge
 from rag_zeval.stages.config import check_settings, load_config
 
@@ -47,6 +50,28 @@ def test_trials_are_different_samples_and_none_is_a_cached_reply(literal_judge: 
     assert {row["calls"] for row in rows if row["scorer"] == "ccrs_ir"} == {30}
     assert run(*words, "judge.trials=4") == 0  # those that are there are not asked again
     assert len(literal_judge.requests) == 4 * 5 * 2
+
+
+@pytest.mark.parametrize("name", ["bleu", "ccrs_ir", "rag_zeval"])
+def test_a_scorer_whose_code_changed_scores_again_if_that_is_free(
+    name: str, literal_judge: Any, literal: Any, out: Path, monkeypatch: Any
+) -> None:
+    """Somebody who edits a scorer must not get the scores of the code before. Rows that were paid for are kept."""
+    run, words = literal(3), [f"scorers=[{name}]"]
+    assert run(*words) == 0
+    asked, files = len(literal_judge.requests), {*(out / "rows").glob(f"*{name}*")}
+    monkeypatch.setattr("eval_benchmarks.jobs.CODE", {one: code + "edited" for one, code in CODE.items()})
+    assert run(*words) == 0 and len(literal_judge.requests) == asked
+    (*another,) = {*(out / "rows").glob(f"*{name}*")} - files
+    assert len(files) == 1 and len(another) == (name != "rag_zeval")
+    monkeypatch.undo()
+    assert run(*words) == 0 and {*(out / "rows").glob(f"*{name}*")} == {*files, *another}
+
+
+def test_the_code_of_a_scorer_is_its_own_module() -> None:
+    for name, module in (("bleu", overlap), ("ragas_faithfulness", ragas), ("is_correct", is_correct)):
+        assert CODE[name] == file_sha256(Path(str(module.__file__)))
+    assert not CODE.keys() & {"rag_zeval", "bert_score", "hhem", "checked_claims", "checked_sentences"}
 
 
 def test_dollars_are_of_what_was_paid_also_by_a_run_before_and_a_price_list_without_the_judge_is_told(

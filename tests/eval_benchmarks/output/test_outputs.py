@@ -116,6 +116,13 @@ def test_no_text_breaks_a_latex_table(lines: list[tuple[str, ...]], notes: list[
     assert not any(line.lstrip().startswith(("[", "*")) for line in ends)
 
 
+def test_a_negative_number_in_latex_has_a_minus_sign_and_a_name_keeps_its_hyphens() -> None:
+    assert escape_latex("-0.217 to -0.164") == r"\(-\)0.217 to \(-\)0.164"
+    assert escape_latex("0.1 [-0.2, 0.3]") == r"0.1 {[}\(-\)0.2, 0.3]"
+    names = "gpt-4o judge--7b 2024-08-06 -"
+    assert escape_latex(names) == names
+
+
 @given(st.text(st.sampled_from("\\\\[]()<>|!a ")))
 @hypothesis.example(r"\[a](a)")
 @hypothesis.example(r"\<a>")

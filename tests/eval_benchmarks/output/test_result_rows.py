@@ -208,9 +208,11 @@ def random_trial(score_by: Any, make_trial: Any) -> Any:
 def test_each_scorer_is_tested_against_the_last_rag_zeval_as_one_family(
     write_ragchecker: Any, random_trial: Any
 ) -> None:
+    """A model with which RAG-Zeval gave no score is not that last one."""
     benchmark = RagcheckerMeta(write_ragchecker(30))
-    others = [("bleu", None, 1), ("rag_zeval", "base", 2), ("ragas", "M", 3), ("silent", "M", None)]
-    trials = [random_trial(benchmark, *names) for names in (*others, ("rag_zeval", "judge", 9))]
+    others = [("bleu", None, 1), ("rag_zeval", "base", 2), ("ragas", "M", 3), ("rag_zeval", "silent", None)]
+    judge = random_trial(benchmark, "rag_zeval", "judge", 9)
+    trials = [*(random_trial(benchmark, *names) for names in others[:3]), judge, random_trial(benchmark, *others[3])]
     rows = comparison_rows(BenchResults(group_trials(trials), DRAWS, SEED))
     assert all(list(row) == comparisons.KEYS for row in rows)
     for metric in ("pearson", "kendall_missing_as_median"):
@@ -222,7 +224,7 @@ def test_each_scorer_is_tested_against_the_last_rag_zeval_as_one_family(
         ps = sorted(row["p"] for row in family)
         stepped = np.maximum.accumulate([min(1, p * (3 - rank)) for rank, p in enumerate(ps)])
         assert sorted(row["p_holm"] for row in family) == pytest.approx(list(stepped))
-    metrics = {m.name: m for m in benchmark.metrics(trials[-1].scored)}
+    metrics = {m.name: m for m in benchmark.metrics(judge.scored)}
     bleu = {m.name: m for m in benchmark.metrics(trials[0].scored)}
     test = paired_test(metrics["spearman"], bleu["spearman"], DRAWS, SEED)
     (row,) = [row for row in rows if (row["metric"], row["minus_scorer"]) == ("spearman", "bleu")]
@@ -230,8 +232,11 @@ def test_each_scorer_is_tested_against_the_last_rag_zeval_as_one_family(
     assert (row["difference"], row["ci_low"], row["p"]) == (test.difference, test.interval[0], test.p)
 
 
-def test_without_rag_zeval_nothing_is_tested_and_a_note_says_so(write_ragchecker: Any, random_trial: Any) -> None:
-    trial = random_trial(RagcheckerMeta(write_ragchecker()), "bleu", None, 1)
-    report = make_report(BenchResults(group_trials([trial]), DRAWS, SEED), [])
+def test_without_scores_of_rag_zeval_nothing_is_tested_and_a_note_says_so(
+    write_ragchecker: Any, random_trial: Any
+) -> None:
+    benchmark = RagcheckerMeta(write_ragchecker())
+    trials = [random_trial(benchmark, "bleu", None, 1), random_trial(benchmark, "rag_zeval", "silent", None)]
+    report = make_report(BenchResults(group_trials(trials), DRAWS, SEED), [])
     assert report.comparisons == []
     assert report.notes[0] == "ragchecker_meta: no tests against RAG-Zeval, because it has no scores here"
