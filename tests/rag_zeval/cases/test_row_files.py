@@ -233,6 +233,7 @@ def test_rows_by_their_ids_keep_them(tmp_path: Path) -> None:
 FRAGEN = [{"frage": "Wann?", "antwort": "Um neun."}, {"frage": "Wo?", "antwort": "In Ulm.", "notiz": "-"}]
 TOTALS = {"model": "m", "by_topic": {"a": {"mean": 1, "n": 2}, "b": {"mean": 1, "n": 2}}, "notes": []}
 CASE = {"frage": "Wann?", "antwort": "Um neun.", "quellen": [{"titel": "A", "seite": 1}, {"titel": "B", "seite": 2}]}
+FAILED = [*ROWS, {"error": "timed out"}]  # one row without question and answer
 CHAT = {"chat": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}
 
 
@@ -253,6 +254,8 @@ CHAT = {"chat": [{"role": "user", "content": "q"}, {"role": "assistant", "conten
         (CHAT, [CHAT]),
         ({"antwort": "a", "contexts": FRAGEN}, [{"antwort": "a", "contexts": FRAGEN}]),
         ({"results": []}, []),
+        ({"results": FAILED, "tests": [{"input": "q?", "n": 1}]}, FAILED),
+        ({"results": [{"model": "m"}, {"mean": 1}], "faelle": FRAGEN}, FRAGEN),
     ],
 )  # fmt: skip
 def test_rows_are_found_under_any_name_and_one_case_stays_one(tmp_path: Path, content: Row, found: list[Row]) -> None:
