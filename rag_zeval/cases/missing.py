@@ -55,13 +55,13 @@ def missing_columns(
     """
     if not taken and (text := next(filter(is_text, there), None)):
         return f"the first line must name the columns, such as question,answer,contexts; '{text}' is no name"
-    places = {path: place for path, place in places_in(sample).items() if path not in taken.values()}
-    places = {path: place for path, place in places.items() if not place.is_judged}
+    everywhere = places_in(sample)
+    places = {path: place for path, place in everywhere.items() if path not in taken.values() and not place.is_judged}
     likely = {path: place for path, place in places.items() if not place.is_beside_truth}
     systems = answers_of_systems({path: one.values for path, one in likely.items()} if "answer" in lacking else {})
     likely = {path: place for path, place in likely.items() if path not in systems}
     lacked = [field for field in lacking if field != "answer" or not systems]
-    found = _Search(lacked, taken, likely, sample).found(others)
+    found = _Search(lacked, taken, likely, everywhere, sample).found(others)
     told = ", the ".join(FIELDS[field] for field in lacking)
     said = [f"no column found for the {told}; columns: {quoted_list(there) or 'none'}"]
     known = {*taken, *found, *(["answer"] if systems else [])}
@@ -153,29 +153,38 @@ def _shown(field: str, path: str, sample: Sequence[Row]) -> str:
 class _Search:
     """Looks for missing fields among the places of a file that hold no other field.
 
-    lacking: the fields that are required. taken: the columns of the fields that the file has.
+    lacking: the fields that are required. taken: the columns of the fields that the file has. everywhere: all places.
     """
 
     def __init__(
-        self, lacking: Sequence[str], taken: Mapping[str, str], places: Mapping[str, Place], sample: Sequence[Row]
+        self,
+        lacking: Sequence[str],
+        taken: Mapping[str, str],
+        places: Mapping[str, Place],
+        everywhere: Mapping[str, Place],
+        sample: Sequence[Row],
     ):
-        self.lacking, self.taken, self.places, self.sample = lacking, taken, places, sample
-        self.truths = [at_path(row, taken["truth"]) for row in sample] if "truth" in taken else None
+        self.lacking, self.taken, self.places, self.everywhere, self.sample = lacking, taken, places, everywhere, sample
 
     def found(self, others: Sequence[str]) -> dict[str, str]:
         """Return for each missing field the likeliest place. others: fields that are found only by their names."""
         found: dict[str, str] = {}
         for field in [*self.lacking, *(field for field in others if field not in (*self.lacking, *self.taken))]:
-            tiers = self._tiers(field, self._free(field, found.values()))
+            tiers = self._tiers(field, self._free(field, found))
             if best := next(chain.from_iterable(tiers), None):
                 found[field] = best.path
         return found
 
-    def _free(self, field: str, used: Collection[str]) -> list[Place]:
+    def _free(self, field: str, found: Mapping[str, str]) -> list[Place]:
         """Return the places that can hold a field, of numbered ones that can hold contexts their pattern."""
+        used, known = found.values(), {**self.taken, **found}
         free = [place for path, place in self.places.items() if path not in used and place.can_hold(field)]
+        if field == "truth":  # two forms of one answer
+            answer = known.get("answer", "")
+            free = [place for place in free if not (_are_in_one(place.path, answer) and self._repeats(place, answer))]
         if field == "answer":
-            free = [place for place in free if place.values != self.truths and not is_about_truth(place.last)]
+            truth = known.get("truth", "")
+            free = [place for place in free if not (self._repeats(place, truth) or is_about_truth(place.last))]
             if "question" in self.taken:  # what was said before it was asked
                 free = [place for place in free if "history" not in snake_name(place.path)]
         if field != "contexts":
@@ -186,9 +195,15 @@ class _Search:
         first = {path: path if path in self.places else numbered(path, self.places)[0] for path in patterns}
         return [Place(path, self.places[one].values) for path, one in first.items()]
 
+    def _repeats(self, place: Place, path: str) -> bool:
+        """Whether a place has the same values as another one."""
+        return path in self.everywhere and self.everywhere[path].values == place.values
+
     def _tiers(self, field: str, free: Sequence[Place]) -> Iterator[list[Place]]:
         """Yield the places that may hold a field, those first that are called so, and those last that look so."""
         named = [place for place in free if field in place.fields]
+        if field in ("question", "answer"):  # a number counts something, such as tokens
+            named = [place for place in named if texts_in(place.values)]
         if field == "truth":
             named = [place for place in named if not place.is_aside(field)]
             beside = [place for place in free if "answer" in self.taken and plain_name(place.last) == "answer"]
@@ -218,6 +233,12 @@ class _Search:
         yield [one for one in said if vary([*map(str, one.values)])] if field == "contexts" else said[::-1]
         yield chunks
         yield [place for place in unsaid if field in SPEAKERS and place.may_hold(field)]
+
+
+def _are_in_one(path: str, other: str) -> bool:
+    """Whether two paths lead into the same object."""
+    outer, dot, _ = path.partition(".")
+    return bool(dot) and other.startswith(f"{outer}.")
 
 
 def _with_siblings(path: str, paths: Collection[str]) -> str:

@@ -488,6 +488,10 @@ TEXT = "The museum opens at nine o'clock every day of the week, except on Monday
             {"question": "q?", "answer": "a", "eval": {"gold": ["It is."], "reference_answer": SAID}},
             {"truth": "eval.reference_answer"},
         ),
+        (
+            {"question": "q?", "used": {"completion": 7}, "run": {"output": SAID, "original_answer": SAID}},
+            {"answer": "run.output"},
+        ),
     ],
 )
 def test_what_is_suggested_is_what_was_meant(row: dict[str, Any], typed: dict[str, str]) -> None:
