@@ -37,7 +37,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
         "annotat", "correct", "expert", "expected", "gold", "golden", "human", "ideal", "orig", "original", "reference",
         "sme", "true", "truth", "ground",
         "esperad", "referenci", "attend", "erwart", "korrekt", "richtig", "attes", "riferiment", "verwacht",
-        "oczekiwan", "beklenen", "benar", "эталон", "ожида", "правильн", "очікуван",
+        "oczekiwan", "beklenen", "benar", "rujukan", "acuan", "эталон", "ожида", "правильн", "очікуван",
         "标准", "参考", "正确", "正解", "期待", "模範", "정답", "모범", "صحيح",
     ),
 }  # fmt: skip

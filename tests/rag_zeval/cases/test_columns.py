@@ -466,6 +466,10 @@ TEXT = "The museum opens at nine o'clock every day of the week, except on Monday
             {"pertanyaan": "apa?", "jawaban_benar": "t u v w", "jawaban_sistem": SAID, "model": "m"},
             {"question": "pertanyaan", "answer": "jawaban_sistem", "truth": "jawaban_benar"},
         ),
+        (
+            {"Pertanyaan": "apa?", "Jawaban Sistem": SAID, "Jawaban Rujukan": TEXT},
+            {"question": "Pertanyaan", "answer": "Jawaban Sistem", "truth": "Jawaban Rujukan"},
+        ),
         ({"Frage": "q?", "Respuesta (Ground Truth)": "t"}, {"question": "Frage", "truth": "Respuesta (Ground Truth)"}),
         ({"Testfrage": "q?", "Antwort": SAID, "truth": "t"}, {"question": "Testfrage", "answer": "Antwort"}),
         (
@@ -557,8 +561,8 @@ def test_what_a_file_lacks_is_told() -> None:
             "--map answer=run.final_answer, if that is right",  # a record, not two systems
         ),
         (
-            {"question": "q?", "staff_answer": TEXT, "gpt_answer": f"{TEXT} No.", "new_gpt_answer": f"{TEXT} Yes."},
-            r"\. 'gpt_answer' and 'new_gpt_answer' seem to be answers of several systems",  # and what a person wrote
+            {"question": "q?", "staff_answer": TEXT, "gpt_answer": f"{TEXT} No.", "sistema_answer": f"{TEXT} Yes."},
+            r"\. 'gpt_answer' and 'sistema_answer' seem to be answers of several systems",  # and what a person wrote
         ),
         ({"S.No.": 1, "said": "It opens at nine."}, "columns: 'S.No.', 'said'"),
     ):
