@@ -85,6 +85,7 @@ def test_what_stands_where_is_told() -> None:
         (["- https://x.org/a,b", "Prices (https://x.org/?a=b)"], True),
         (["Opening hours", "Museums of Rome – Prices"], True),
         (["Opening hours"], False),  # may be a fact
+        (["Opening hours"] * 2, True),
         (["九点开门", "五点关门"], False),  # so may these
         (["Opening hours", "It opens at nine."], False),
         (["doc_1", "It is."], False),
