@@ -115,14 +115,15 @@ class Place:
         return any(_is_filled(value, is_truth=field not in SPEAKERS) for value in values)
 
     def has_texts(self, field: str) -> bool:
-        """Whether the values are neither numbers nor names of files, nor a few texts that repeat."""
+        """Whether the values are neither numbers nor names of files, nor a few texts that repeat. But questions may."""
         is_contexts = field == "contexts"
         texts = [text for one in self.values for text in as_chunks(one)[0]] if is_contexts else texts_in(self.values)
         texts = [text for text in texts if LETTER.search(text) and not is_label(text)]
         texts = [text for text in texts if not is_flag(text)]
         if is_contexts:
             return not all(map(is_no_context, texts))
-        return bool(texts) and 2 * len(texts) >= len(self.values) and vary(texts)
+        are_asked_again = field == "question" and len({*texts}) > 1 and 2 * sum(map(is_sentence, texts)) >= len(texts)
+        return bool(texts) and 2 * len(texts) >= len(self.values) and (vary(texts) or are_asked_again)
 
     @cached_property
     def has_passages(self) -> bool:

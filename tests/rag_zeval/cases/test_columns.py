@@ -570,6 +570,15 @@ def test_what_a_file_lacks_is_told() -> None:
             read_cases([row])
 
 
+def test_a_question_may_be_asked_again_but_not_in_all_rows() -> None:
+    rows = [{"customer_message": asked, "reply": SAID} for asked in ["Is it open?", "I lost my ticket"] * 4]
+    with pytest.raises(InputError) as error:
+        read_cases(rows)
+    assert told_names(error.value) == {"question": "customer_message"}
+    with pytest.raises(InputError, match=r"'reply'. If another column holds the question, add"):
+        read_cases(rows[1::2])
+
+
 def test_other_columns_may_hold_the_question_and_the_answer_and_one_of_contexts_and_truth() -> None:
     told = "holds the question and the answer, and the retrieved contexts or the ground truth, add --map question="
     ways = "COLUMN and --map answer=COLUMN, and --map contexts=COLUMN or --map truth=COLUMN"
