@@ -233,7 +233,7 @@ def test_an_error_among_objects_is_no_text() -> None:
 )
 def test_contexts_that_deepeval_joined_are_several(cell: Any, contexts: tuple[str, ...]) -> None:
     saved = {"input": "q?", "actual_output": "a", "expected_output": "t", "retrieval_context": cell}
-    (case,) = read_cases([{**saved, "source_file": None, "additional_metadata": None}]).cases
+    (case,) = read_cases([{**saved, "source_file": None}]).cases
     assert case.contexts == contexts
     (case,) = read_cases([{**saved, "retrieval_context": "a|b"}]).cases  # another's file
     assert case.contexts == ("a|b",)
