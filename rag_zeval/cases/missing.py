@@ -228,6 +228,8 @@ class _Search:
         ends = tuple(f"_{name}" for name in NAMES[field])
         yield [one for one in named if any(plain_name(name).endswith(ends) for name in (one.path, stem_of(one.path)))]
         yield [place for place in unsaid if place.says(field)]
+        # without an answer, it may be that
+        yield [place for place in unsaid if field == "contexts" and "answer" in self.taken and place.is_passage]
         said = [place for place in free if roles[place] in SPEAKERS.get(field, ())]
         # the last question and answer; the same message of the system in all rows is its instructions
         yield [one for one in said if vary([*map(str, one.values)])] if field == "contexts" else said[::-1]

@@ -132,6 +132,11 @@ class Place:
         long = [any(is_sentence(text, MOST_WORDS) and is_prose(text) for text in some) for some in texts]
         return 2 * sum(long) >= len(self.values)
 
+    @property
+    def is_passage(self) -> bool:
+        """Whether this is called like the text of a chunk, such as `content`, and holds passages."""
+        return snake_name(self.last) in CHUNK_TEXT and self.has_passages
+
     def contradiction(self, field: str, contexts: Sequence[Any] = ()) -> str | None:
         """Return in words what all values are, if the field holds nothing of that kind, or else None.
 

@@ -522,6 +522,7 @@ def test_what_is_suggested_is_what_was_meant(row: dict[str, Any], typed: dict[st
         {"question": "q?", "answer": "a", "retrieved_topics": "the opening hours", "retrieved_text_len": "long or so"},
         {"question": "q?", "truth": "t", "comentario": SAID, "is_generated": "TRUE"},
         {"question": "q?", "truth": "t", "evidence": [{"quote": SAID}]},
+        {"decision": "yes", "content": SAID},  # which may be the answer
         {"question": "q?", "answer": "a", "doc": {"reference": "a7f9#3"}},
         {
             "question": "q?",
@@ -595,6 +596,15 @@ def test_contexts_inside_an_unused_column_are_told() -> None:
     row = {"question": "q?", "golden_answers": ["t"], "output": {"pred": "a", "hits": [{"contents": "It is."}]}}
     told = "column 'output.hits' is not used; if it holds the retrieved contexts, add --map contexts=output.hits"
     assert f"warning: {told}" in str(read_cases([row]))
+
+
+def test_passages_in_a_column_called_like_the_text_of_a_chunk_may_be_contexts() -> None:
+    row = {"question": "q?", "answer": "a", "contents": TEXT, "body": "large"}
+    told = {"contents": "if it holds the retrieved contexts, add --map contexts=contents"}
+    assert read_cases([{**row, "truth": "t"}]).columns.overlooked == told
+    with pytest.raises(InputError) as error:
+        read_cases([row])
+    assert told_names(error.value) == {"contexts": "contents"}
 
 
 def test_what_an_annotation_says_is_no_ground_truth() -> None:
