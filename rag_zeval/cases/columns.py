@@ -249,13 +249,13 @@ class _Choice:
     def _check_needs(self, untrue: Collection[str]) -> None:
         """Raise InputError if a field that the command needs is missing. untrue: columns that contradict their name."""
         needs = self.wanted.needs
-        lacking = [name for name, any_of in needs.items() if self.taken.keys().isdisjoint(any_of)]
+        lacking = {name: any_of for name, any_of in needs.items() if self.taken.keys().isdisjoint(any_of)}
         if not lacking:
             return
         hidden = {*self.meant_otherwise, *untrue}
         known = [{name: value for name, value in row.items() if name not in hidden} for row in self.survey.sample]
         others = [name for name in ("contexts", "truth") if name in self.wanted.wished]
-        needed = {one for name in lacking for one in needs[name]}
+        needed = {one for any_of in lacking.values() for one in any_of}
         why = [f"column '{name}' is not used: {said}" for name, (of, said) in self.refused.items() if of in needed]
         told = "; ".join([missing_columns(lacking, self.taken, self.there, known, others), *why])
         raise InputError(_trec_file(self.there) or told)

@@ -22,7 +22,8 @@ NEEDED = {  # required: at least one of the fields on the right
     "answer": {"answer", "answers"},
     "contexts": {"contexts", "passage", "truth", "reference"},
 }
-TEXTS = ("question", "answer", "answers", "contexts", "passage", "truth", "reference")  # fields that hold texts
+CHECKED = ("contexts", "truth", "reference")  # fields that answers are checked against
+TEXTS = ("question", "answer", "answers", "passage", *CHECKED)  # fields that hold texts
 TEXT_NAMES = {text for _, text in MESSAGES}
 SHOWN = 60  # characters of a value that a message shows
 MOST_WORDS = 6  # in a column's name
@@ -36,14 +37,10 @@ GOLD_ANSWERS = (
 )
 ANSWERS_ALONE = "If the questions are in another file, add --join FILE"
 WITHOUT_EITHER = "To judge the answers without either, add --criteria relevance"
-NOTHING_TO_CHECK = (
-    "There is nothing to check the answers against: add the retrieved contexts, or the ground truth. If they are in "
-    f"another file, add --join FILE. {WITHOUT_EITHER}"
-)
 
 
 def missing_columns(
-    lacking: Sequence[str],
+    lacking: Mapping[str, Collection[str]],
     taken: Mapping[str, str],
     there: Mapping[str, int],
     sample: Sequence[Row],
@@ -51,7 +48,8 @@ def missing_columns(
 ) -> str:
     """Return the error message: the missing fields, the columns of the file, and what to do.
 
-    others: fields that are also suggested if they were not required, but only by their names.
+    lacking: for each missing field, the fields of which one would be enough. others: fields that are also suggested if
+    they were not required, but only by their names.
     """
     if not taken and (text := next(filter(is_text, there), None)):
         return f"the first line must name the columns, such as question,answer,contexts; '{text}' is no name"
@@ -60,27 +58,33 @@ def missing_columns(
     likely = {path: place for path, place in places.items() if not place.is_beside_truth}
     systems = answers_of_systems({path: one.values for path, one in likely.items()} if "answer" in lacking else {})
     likely = {path: place for path, place in likely.items() if path not in systems}
+    named = {field: f"the {FIELDS[field]}" for field in lacking}
+    options = {field: option(field, "COLUMN") for field in lacking}
+    if either := "truth" in lacking.get("contexts", ()):
+        named["contexts"] += f" or the {FIELDS['truth']}"
+        options["contexts"] += f" or {option('truth', 'COLUMN')}"
     lacked = [field for field in lacking if field != "answer" or not systems]
     found = _Search(lacked, taken, likely, everywhere, sample).found(others)
-    told = ", the ".join(FIELDS[field] for field in lacking)
-    said = [f"no column found for the {told}; columns: {quoted_list(there) or 'none'}"]
+    said = [f"no column found for {', '.join(named.values())}; columns: {quoted_list(there) or 'none'}"]
     known = {*taken, *found, *(["answer"] if systems else [])}
-    unknown = [field for field in lacking if not NEEDED.get(field, {field}) & known]
+    unknown = [field for field, any_of in lacking.items() if known.isdisjoint(any_of)]
     rest = [place for path, place in places.items() if path not in (*systems, *found.values())]
     possible = [field for field in unknown if field not in TEXTS or _is_possible(field, rest, len(sample))]
-    possible += ["truth"] if "contexts" in possible and "truth" in others else []
     said += _advice(taken, known, unknown, possible)
     if systems:
         said.append(told_as_answers(systems))
     if found:
-        options = " ".join(option(field, path) for field, path in found.items())
+        typed = " ".join(option(field, path) for field, path in found.items())
         shown = ", ".join(f"'{path}' says '{_shown(field, path, sample)}'" for field, path in found.items())
-        said.append(f"Add {options}, if that is right: {shown}")
+        said.append(f"Add {typed}, if that is right: {shown}")
+    is_elsewhere = {*unknown} <= {*CHECKED}
     if possible:
-        named = _one_of_each({field: f"the {FIELDS[field]}" for field in possible})
-        options = _one_of_each({field: option(field, "COLUMN") for field in possible})
-        said.append(f"If another column holds {named}, add {options}")
-    if {"contexts", "truth"} <= {*possible}:
+        column = f"If another column holds {_listed(named, possible)}, add {_listed(options, possible)}"
+        said.append(f"{column}; if another file does, --join FILE" if is_elsewhere else column)
+    elif unknown and is_elsewhere:
+        are = "are" if "contexts" in unknown else "is"
+        said.append(f"If {_listed(named, unknown)} {are} in another file, add --join FILE")
+    if either and (unknown == ["contexts"] or "contexts" in possible):
         said.append(WITHOUT_EITHER)
     answer = taken.get("answer") or found.get("answer", "")
     if _may_be_gold(answer) and "truth" not in known and "contexts" in lacking and "question" in known:
@@ -88,18 +92,14 @@ def missing_columns(
     return ". ".join(said)
 
 
-def _one_of_each(words: Mapping[str, str]) -> str:
-    """Return the words of fields as one text: contexts and ground truth are alternatives, the others are not."""
-    others = " and ".join(said for field, said in words.items() if field not in ("contexts", "truth"))
-    either = " or ".join(said for field, said in words.items() if field in ("contexts", "truth"))
-    return ", and ".join(filter(None, (others, either)))
+def _listed(words: Mapping[str, str], fields: Sequence[str]) -> str:
+    """Return the words of these fields as one text. Those of the last may be about two fields."""
+    *others, last = (words[field] for field in fields)
+    return (", and " if " or " in last else " and ").join(filter(None, (" and ".join(others), last)))
 
 
 def _advice(
-    taken: Mapping[str, str],
-    known: Collection[str],
-    unknown: Sequence[str],
-    possible: Collection[str],
+    taken: Mapping[str, str], known: Collection[str], unknown: Sequence[str], possible: Collection[str]
 ) -> Iterator[str]:
     """Yield what to do with a file that has only some of the fields.
 
@@ -108,8 +108,6 @@ def _advice(
     """
     if "answer" in unknown and "question" in known:
         yield QUESTIONS_ALONE
-    if unknown == ["contexts"] and not possible:
-        yield NOTHING_TO_CHECK
     is_elsewhere = "question" not in possible or "id" in taken
     if unknown[:1] == ["question"] and "answer" in {*known, *possible} and is_elsewhere:
         yield ANSWERS_ALONE

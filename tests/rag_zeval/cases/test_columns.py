@@ -107,8 +107,8 @@ def test_documents_of_our_questions_are_not_what_was_retrieved() -> None:
         ),
         (
             ("question", "answer"),
-            "no column found for the retrieved contexts; columns: 'question', 'answer'. There is nothing to check the "
-            "answers against: add the retrieved contexts, or the ground truth",
+            "no column found for the retrieved contexts or the ground truth; columns: 'question', 'answer'. If the "
+            "retrieved contexts or the ground truth are in another file, add --join FILE. To judge the answers without",
         ),
         (
             ("contexts",),
@@ -423,6 +423,14 @@ def test_what_answers_are_checked_against_is_asked_for(against: str, missing: st
     assert ("truth=proposed_reference_answer" in str(error.value)) or against not in ("truth", "both")
 
 
+def test_no_other_text_takes_the_place_of_what_answers_are_checked_against() -> None:
+    row = {"question": "q?", "response": "a", "contexts": ["c"], "truth": "t"}
+    for against, told in (("contexts", "retrieved contexts are"), ("truth", "ground truth is")):
+        others = {name: text for name, text in row.items() if name != against}
+        with pytest.raises(InputError, match=rf"'. If the {told} in another file, add --join FILE$"):
+            read_cases([others], against=against)
+
+
 @pytest.mark.parametrize(
     ("first", "told"),
     [
@@ -541,8 +549,11 @@ def test_what_a_file_lacks_is_told() -> None:
     for row, told in (
         ({"question": "q?", "truth": "t"}, "If these are questions without answers"),
         ({"qid": "7", "answer": "a"}, "If the questions are in another file"),
-        ({"question": "q?", "answer": "a"}, "There is nothing to check the answers against"),
-        ({"question": "q?", "answer": "a", "citations": [{"quote": TEXT}]}, "If 'answer' holds the right answers"),
+        ({"question": "q?", "answer": "a"}, "If the retrieved contexts or the ground truth are in another file"),
+        (
+            {"question": "q?", "answer": "a", "citations": [{"quote": TEXT}]},
+            "or --map truth=COLUMN; if another file does, --join FILE. .* If 'answer' holds the right answers",
+        ),
         (
             {"question": "q?", "response": "a", "topic": "the opening hours"},
             "without either, add --criteria relevance$",
@@ -882,7 +893,7 @@ def test_records_and_replies_of_model_apis_are_read(kind: str) -> None:
         ),
         ({"question": "q?", "contexts": "c", "choices": completion() * 2}, "'choices.message.content': must be a text"),
         ({"conversationTurns": [turn("c"), turn("d")]}, "column 'conversationTurns.prompt.content.text': must be a"),
-        ({"prompt": "q?", "response": "a", "context": [1, 2, 3]}, "the retrieved contexts.*There is nothing to check"),
+        ({"prompt": "q?", "response": "a", "context": [1, 2, 3]}, "the retrieved contexts.* are in another file"),
     ],
 )
 def test_of_records_and_replies_nothing_is_guessed(row: dict[str, Any], message: str) -> None:
@@ -933,7 +944,7 @@ def test_the_path_of_contexts_is_told(row: dict[str, Any], typed: str) -> None:
 
 def test_expected_contexts_are_no_retrieved_ones() -> None:
     expected = {"expected_facts": ["f"], "expected_retrieved_context": [{"content": "g"}]}
-    with pytest.raises(InputError, match=r"retrieved contexts; .* There is nothing to check"):
+    with pytest.raises(InputError, match=r"the retrieved contexts or .* are in another file"):
         read_cases([{"inputs": INPUTS, "outputs": "a", "expectations": expected}])
 
 
