@@ -84,6 +84,9 @@ def missing_columns(
     elif unknown and is_elsewhere:
         are = "are" if "contexts" in unknown else "is"
         said.append(f"If {_listed(named, unknown)} {are} in another file, add --join FILE")
+    dialogues = next((path for path, place in places.items() if place.are_dialogues), None)
+    if dialogues and {"question", "answer"} & {*unknown}:
+        said.append(f"'{dialogues}' seems to hold whole dialogues: write question and answer into columns of their own")
     if either and (unknown == ["contexts"] or "contexts" in possible):
         said.append(WITHOUT_EITHER)
     answer = taken.get("answer") or found.get("answer", "")
@@ -132,7 +135,7 @@ def is_text(name: str) -> bool:
 
 def _is_possible(field: str, places: Iterable[Place], rows: int) -> bool:
     """Whether any of these places holds texts of the kind that a field has. Most rows have a question."""
-    free = [place for place in places if not (place.is_aside(field) or place.says_other(field))]
+    free = [place for place in places if not (place.is_aside(field) or place.says_other(field) or place.are_dialogues)]
     if field == "question":
         free = [place for place in free if 2 * len(place.values) >= rows]
     return any(place.has_passages if field == "contexts" else place.has_sentences for place in free)

@@ -21,7 +21,7 @@ from rag_zeval.cases.cells import (
 )
 from rag_zeval.cases.name_words import field_said_by, is_about_truth, is_aside, is_judged, words_of
 from rag_zeval.cases.names import CHUNK_TEXT, SNIPPET, TEXT_PARTS, fields_of, plain_name, snake_name
-from rag_zeval.cases.nested import EXPECTED, SPEAKERS, fields_in_record, role_of, text_name
+from rag_zeval.cases.nested import EXPECTED, SPEAKERS, fields_in_record, is_dialogue, role_of, text_name
 from rag_zeval.cases.paths import ABSENT, at_path, is_number, stem_of
 from rag_zeval.cases.printed import unfolded
 from rag_zeval.cases.texts import LETTER, NUMBER, is_flag, is_label, is_prose, is_sentence, is_verdict
@@ -110,6 +110,8 @@ class Place:
                 found = [as_chunks(value)[0] for value in self.values]  # all are readable
                 return any(found) and not any(map(is_numbers, self.values))
             return False
+        if field in SPEAKERS and self.are_dialogues:
+            return False
         values = [value for value in self.values if field != "answer" or not lists_texts(value)]  # gold answers
         values = [value for value in values if field != "question" or LETTER.search(str(value))]
         return any(_is_filled(value, is_truth=field not in SPEAKERS) for value in values)
@@ -124,6 +126,12 @@ class Place:
             return not all(map(is_no_context, texts))
         are_asked_again = field == "question" and len({*texts}) > 1 and 2 * sum(map(is_sentence, texts)) >= len(texts)
         return bool(texts) and 2 * len(texts) >= len(self.values) and (vary(texts) or are_asked_again)
+
+    @cached_property
+    def are_dialogues(self) -> bool:
+        """Whether most texts hold a question and its answer."""
+        texts = texts_in(self.values)
+        return 2 * sum(map(is_dialogue, texts)) > len(texts)
 
     @cached_property
     def has_passages(self) -> bool:

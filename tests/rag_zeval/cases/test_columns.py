@@ -576,10 +576,19 @@ def test_what_a_file_lacks_is_told() -> None:
             {"question": "q?", "staff_answer": TEXT, "gpt_answer": f"{TEXT} No.", "sistema_answer": f"{TEXT} Yes."},
             r"\. 'gpt_answer' and 'sistema_answer' seem to be answers of several systems",  # and what a person wrote
         ),
+        (
+            {"no": 1, "chat": "User: When?\nBot: At nine.\nUser: Where?\nBot: In Ulm."},
+            r"'chat'\. 'chat' seems to hold whole dialogues: write question and answer into columns of their own$",
+        ),
         ({"S.No.": 1, "said": "It opens at nine."}, "columns: 'S.No.', 'said'"),
     ):
         with pytest.raises(InputError, match=told):
             read_cases([row])
+
+
+def test_a_prompt_without_its_answer_is_no_dialogue() -> None:
+    with pytest.raises(InputError, match=r"Add --map question=run.prompt, if that is right"):
+        read_cases([{"run": {"prompt": "Human: When?\n\nAssistant:"}, "answer": "a", "truth": "t"}])
 
 
 def test_a_question_may_be_asked_again_but_not_in_all_rows() -> None:
