@@ -257,7 +257,8 @@ class _Choice:
         others = [name for name in ("contexts", "truth") if name in self.wanted.wished]
         needed = {one for any_of in lacking.values() for one in any_of}
         why = [f"column '{name}' is not used: {said}" for name, (of, said) in self.refused.items() if of in needed]
-        told = "; ".join([missing_columns(lacking, self.taken, self.there, known, others), *why])
+        missing = missing_columns(lacking, self.taken, self.there, known, others, self.wanted.is_joined)
+        told = "; ".join([missing, *why])
         raise InputError(_trec_file(self.there) or told)
 
 

@@ -44,12 +44,13 @@ def missing_columns(
     taken: Mapping[str, str],
     there: Mapping[str, int],
     sample: Sequence[Row],
-    others: Sequence[str] = ("contexts", "truth"),
+    others: Sequence[str],
+    is_joined: bool,
 ) -> str:
     """Return the error message: the missing fields, the columns of the file, and what to do.
 
     lacking: for each missing field, the fields of which one would be enough. others: fields that are also suggested if
-    they were not required, but only by their names.
+    they were not required, but only by their names. is_joined: whether the rows have columns of other files.
     """
     if not taken and (text := next(filter(is_text, there), None)):
         return f"the first line must name the columns, such as question,answer,contexts; '{text}' is no name"
@@ -90,7 +91,8 @@ def missing_columns(
     if either and (unknown == ["contexts"] or "contexts" in possible):
         said.append(WITHOUT_EITHER)
     answer = taken.get("answer") or found.get("answer", "")
-    if _may_be_gold(answer) and "truth" not in known and "contexts" in lacking and "question" in known:
+    is_set = "question" in known and not is_joined  # which `check-set` can read
+    if _may_be_gold(answer) and "truth" not in known and "contexts" in lacking and is_set:
         said.append(GOLD_ANSWERS.format(answer=answer, option=option("truth", answer)))
     return ". ".join(said)
 

@@ -314,6 +314,11 @@ def test_rows_without_their_partner_are_refused(rows: Any, others: Any, told: st
     assert told in str(failed.value)
 
 
+def test_no_command_is_told_that_reads_one_file_alone() -> None:
+    with pytest.raises(InputError, match=r"add --criteria relevance$"):
+        read_cases([{"id": 1, "answer": "a"}], join=[{"id": 1, "question": "q?"}])
+
+
 def test_bad_rows_can_be_skipped() -> None:
     read = read_cases([{**ANSWERS[0], "qid": "7"}, *ANSWERS], join=QUESTIONS, skip_bad_rows=True)
     assert [case.id for case in read.cases] == ["2", "1"]
