@@ -33,6 +33,7 @@ FEW = 3  # texts
 MOST_WORDS = 6  # in a title
 LEAST_WORDS = 4  # in a text that seems to be an answer, although its name does not say so
 TITLES = {"file", "id", "link", "name", "note", "page", "path", "section", "title", "type", "url"}  # in names: no texts
+NO_TEXTS = "objects without a text"
 DEEPEST = 4  # names in a path
 LOOKED_INSIDE = 10  # rows of every file into whose objects we look, which may have many names
 
@@ -154,7 +155,7 @@ class Place:
             kind = "numbers" if NUMBER.fullmatch(label) else "ids, links or names of files"
             return f"{kind}, such as '{one_line(label)}'"
         if field == "contexts" and self._are_objects_without_text:
-            return "objects without a text"
+            return NO_TEXTS
         if field == "context_ids" != self.path and (joined := [one for one in self.values if not is_readable(one)]):
             return f"several ids in one text, such as '{one_line(str(joined[0]))}'"
         with suppress(InputError):

@@ -236,7 +236,7 @@ VERDICTS = [{"question": f"q{at}?", "result": said} for at, said in enumerate(("
         ),
         (
             [BASE | {"contexts": [{"rank": 1, "title": "When it opens and when it closes"}, {"rank": 2}]}],
-            "it holds objects without a text; to use",
+            "it holds objects without a text; write the texts that were retrieved into them",
         ),
         ([{**BASE, "contexts": said} for said in (True, "no", "Sí")], "such as 'True'"),
         ([{**BASE, "contexts": ["doc_1", "Handbook of 2024.PDF"]}, BASE | {"contexts": []}], "such as 'doc_1'"),
