@@ -55,8 +55,8 @@ def rows_of(content: Any, source: object, chosen: Mapping[str, str] | None = Non
     if len(held) > 1:
         names = " or ".join(repr(".".join(one.path)) for one in held)
         raise InputError(
-            f"{source}: could hold its rows in {names}; save the right one as its own file. If they are of several "
-            "systems, make one list of all rows, with a field 'system'"
+            f"{source}: could hold its rows in {names}; save the right one, or all in one list, as its own file. If "
+            "they are of several systems, give each row a field 'system'"
         )
     if held:
         return held[0].rows

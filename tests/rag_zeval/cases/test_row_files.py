@@ -221,7 +221,7 @@ def test_rows_by_their_ids_keep_them(tmp_path: Path) -> None:
     assert rows(tmp_path / "a.json") == [{"id": "q-7", **ROWS[0]}, {"query_id": "8", **ROWS[1]}]
     for content in ({"old": ROWS, "new": ROWS}, {"old": ROWS, "new": ROWS[:1]}):
         (tmp_path / "a.json").write_bytes(json_of(content))
-        with pytest.raises(InputError, match="could hold its rows in 'old' or 'new'; save the right one as its own"):
+        with pytest.raises(InputError, match="rows in 'old' or 'new'; save the right one, or all in one list, as its"):
             rows(tmp_path / "a.json")
     (tmp_path / "a.json").write_bytes(json_of({"predictions": [{"response": "a"}]}))  # LlamaIndex: without questions
     assert rows(tmp_path / "a.json") == [{"response": "a"}]
