@@ -191,7 +191,7 @@ def test_texts_by_their_ids_are_called_as_their_file(tmp_path: Path, name: str, 
             [{"id": row["qid"], "answer": row["response"]} for row in ANSWERS],
             GOLD,
             "both hold answers: if 'list.answer' of list is the ground truth, add --map answer=answer --map "
-            "truth=list.answer; if 'answer' of list is, --map answer=list.answer --map truth=answer",
+            "truth=list.answer; if it is 'answer' of list, --map answer=list.answer --map truth=answer",
         ),
         (
             [{"id": row["qid"], "output": [{"answer": "a"}]} for row in ANSWERS],
