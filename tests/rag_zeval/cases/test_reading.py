@@ -242,9 +242,9 @@ def test_contexts_that_deepeval_joined_are_several(cell: Any, contexts: tuple[st
 def test_several_answers_to_a_question_may_be_of_several_systems() -> None:
     rows = [{**ROWS[0], "id": at, "answer": text, "provider": text} for at, text in enumerate("xy")]
     told = "several answers to 1 question, each judged as a case of its own"
-    advice = f"{told}; if they are of several systems, or versions of one, add --map system="
-    assert f"{advice}provider" in str(read_cases(rows))
-    assert f"{advice}COLUMN" in str(read_cases([{**row, "provider": 1} for row in rows]))
+    advice = f"{told}; if they are of several systems, or versions of one, "
+    assert f"{advice}add --map system=provider" in str(read_cases(rows))
+    assert f"{advice}name these in a column 'system'" in str(read_cases([{**row, "provider": 1} for row in rows]))
     assert "several answers" not in str(read_cases(rows, {"system": "provider"}))
     one = [{**row, "provider": "x"} for row in rows]
     assert f"{told}, although they are of the same system" in str(read_cases(one, {"system": "provider"}))
@@ -271,7 +271,8 @@ def test_columns_that_tell_the_answers_to_a_question_apart_may_name_the_system(
 ) -> None:
     rows = [{**ROWS[at // 2], "answer": f"{at}"} | {name: of[at] for name, of in columns.items()} for at in range(4)]
     options = " or ".join(option("system", name) for name in named)
-    assert f"of one, add {options or '--map system=COLUMN'}" in str(read_cases(rows))
+    advice = f"add {options}" if named else "name these in a column 'system'"
+    assert f"or versions of one, {advice}" in str(read_cases(rows))
     with pytest.raises(InputError) as error:
         read_cases([{**row, "id": at // 2} for at, row in enumerate(rows)])
     told = f"names the system of each row, add {options}" if named else "2 of 4 rows cannot be read; fix them"
