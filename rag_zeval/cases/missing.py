@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -35,8 +36,6 @@ GOLD_ANSWERS = (
     "If '{answer}' holds the right answers, and not those of your system, `rag-zeval check-set FILE {option}` checks "
     "the questions"
 )
-ANSWERS_ALONE = "If the questions are in another file, add --join FILE"
-WITHOUT_EITHER = "To judge the answers without either, add --criteria relevance"
 
 
 def missing_columns(
@@ -89,7 +88,7 @@ def missing_columns(
     if dialogues and {"question", "answer"} & {*unknown}:
         said.append(f"'{dialogues}' seems to hold whole dialogues: write question and answer into columns of their own")
     if either and (unknown == ["contexts"] or "contexts" in possible):
-        said.append(WITHOUT_EITHER)
+        said.append("To judge the answers without either, add --criteria relevance")
     answer = taken.get("answer") or found.get("answer", "")
     is_set = "question" in known and not is_joined  # which `check-set` can read
     if _may_be_gold(answer) and "truth" not in known and "contexts" in lacking and is_set:
@@ -115,7 +114,7 @@ def _advice(
         yield QUESTIONS_ALONE
     is_elsewhere = "question" not in possible or "id" in taken
     if unknown[:1] == ["question"] and "answer" in {*known, *possible} and is_elsewhere:
-        yield ANSWERS_ALONE
+        yield "If the questions are in another file, add --join FILE"
 
 
 def _may_be_gold(answer: str) -> bool:
@@ -153,21 +152,18 @@ def _shown(field: str, path: str, sample: Sequence[Row]) -> str:
     return ""
 
 
+@dataclass(frozen=True)
 class _Search:
     """Looks for missing fields among the places of a file that hold no other field.
 
     lacking: the fields that are required. taken: the columns of the fields that the file has. everywhere: all places.
     """
 
-    def __init__(
-        self,
-        lacking: Sequence[str],
-        taken: Mapping[str, str],
-        places: Mapping[str, Place],
-        everywhere: Mapping[str, Place],
-        sample: Sequence[Row],
-    ):
-        self.lacking, self.taken, self.places, self.everywhere, self.sample = lacking, taken, places, everywhere, sample
+    lacking: Sequence[str]
+    taken: Mapping[str, str]
+    places: Mapping[str, Place]
+    everywhere: Mapping[str, Place]
+    sample: Sequence[Row]
 
     def found(self, others: Sequence[str]) -> dict[str, str]:
         """Return for each missing field the likeliest place. others: fields that are found only by their names."""
@@ -182,9 +178,10 @@ class _Search:
         """Return the places that can hold a field, of numbered ones that can hold contexts their pattern."""
         used, known = found.values(), {**self.taken, **found}
         free = [place for path, place in self.places.items() if path not in used and place.can_hold(field)]
-        if field == "truth":  # two forms of one answer
+        if field == "truth":  # an object may hold two forms of one answer
             answer = known.get("answer", "")
-            free = [place for place in free if not (_are_in_one(place.path, answer) and self._repeats(place, answer))]
+            outer = f"{answer.partition('.')[0]}."
+            free = [place for place in free if not (place.path.startswith(outer) and self._repeats(place, answer))]
         if field == "answer":
             truth = known.get("truth", "")
             free = [place for place in free if not (self._repeats(place, truth) or is_about_truth(place.last))]
@@ -238,12 +235,6 @@ class _Search:
         yield [one for one in said if vary([*map(str, one.values)])] if field == "contexts" else said[::-1]
         yield chunks
         yield [place for place in unsaid if field in SPEAKERS and place.may_hold(field)]
-
-
-def _are_in_one(path: str, other: str) -> bool:
-    """Whether two paths lead into the same object."""
-    outer, dot, _ = path.partition(".")
-    return bool(dot) and other.startswith(f"{outer}.")
 
 
 def _with_siblings(path: str, paths: Collection[str]) -> str:
