@@ -1,5 +1,6 @@
 """Finds the rows in a JSON value: in a list, in columns, by their ids, or under any name in an object."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -54,8 +55,8 @@ def rows_of(content: Any, source: object, chosen: Mapping[str, str] | None = Non
     if len(held) > 1:
         names = " or ".join(repr(".".join(one.path)) for one in held)
         raise InputError(
-            f"{source}: could hold its rows in {names}; save the right one as its own file. If they are of several "
-            "systems, make one list of all rows, with a field 'system'"
+            f"{source}: could hold its rows in {names}; save the right one, or all in one list, as its own file. If "
+            "they are of several systems, give each row a field 'system'"
         )
     if held:
         return held[0].rows
@@ -83,7 +84,9 @@ def _held(content: Mapping[str, Any], chosen: Mapping[str, str]) -> list[_Rows]:
 
     found = []
     for path, rows, kind in _arranged(content):
-        of = len(set.intersection(*map(named, rows[:LOOKED_AT]))) if rows else 0
+        some = rows[:LOOKED_AT]
+        counts = Counter(field for row in some for field in named(row))
+        of = sum(2 * count > len(some) for count in counts.values())  # a few rows may be errors
         least = 2 if kind == BY_ID and path else 1  # results by system name an answer, too
         if of >= least or kind == COLUMNS or _may_be_rows(path, rows, kind):
             found.append(_Rows(path, rows, kind, of))
@@ -91,7 +94,7 @@ def _held(content: Mapping[str, Any], chosen: Mapping[str, str]) -> list[_Rows]:
     held = [one for one in found if one.rank() == best]
     if held and held[0].kind != COLUMNS:
         lists = {one.path for one in found}
-        own = named({name: value for name, value in content.items() if (name,) not in lists})
+        own = named({name: value for name, value in content.items() if (name,) not in lists and not _are_rows(value)})
         if any(isinstance(value, str) and value.rstrip().endswith(QUESTION_MARKS) for value in content.values()):
             own.add("question")
         if own and len(own) >= held[0].named:
@@ -153,7 +156,7 @@ def _may_be_rows(path: tuple[str, ...], rows: Sequence[Row], kind: int) -> bool:
     A single one must be in an outer list. Objects by their ids must be several, and all that there is, because the
     totals of systems or categories are written so, too.
     """
-    is_other = all(map(role_of, rows)) or "contexts" in fields_of(path[-1] if path else "")
+    is_other = not _are_rows(rows) or "contexts" in fields_of(path[-1] if path else "")
     least = 1 if kind == LIST and len(path) == 1 else 2
     is_there = len(rows) >= least and (len(path) < DEEPEST if kind == LIST else not path)
     names = [*map(set, rows[:LOOKED_AT])]
@@ -162,6 +165,11 @@ def _may_be_rows(path: tuple[str, ...], rows: Sequence[Row], kind: int) -> bool:
 
 def _are_objects(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(item, Mapping) for item in value)
+
+
+def _are_rows(value: Any) -> bool:
+    """Whether a value is a list of objects that are no chat messages."""
+    return _are_objects(value) and not all(map(role_of, value))
 
 
 def _named(row: Mapping[str, Any]) -> set[str]:

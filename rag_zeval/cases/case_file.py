@@ -86,8 +86,10 @@ class CaseFile:
             if "system" in self.columns.of:
                 yield f"{said}, although they are of the same system"
             else:
-                way_out = one_option("system", self.naming or ("COLUMN",))
-                yield f"{said}; if they are of several systems, or versions of one, add {way_out}"
+                way_out = (
+                    f"add {one_option('system', self.naming)}" if self.naming else "name these in a column 'system'"
+                )
+                yield f"{said}; if they are of several systems, or versions of one, {way_out}"
         for field in ("contexts", "truth"):
             if field in self.columns.of and not self._count(field):
                 yield f"column '{self.columns.of[field]}' is empty in every row"

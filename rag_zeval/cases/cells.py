@@ -63,9 +63,9 @@ def is_numbers(value: Any) -> bool:
 
 
 def are_labels(texts: Sequence[str]) -> bool:
-    """Whether contexts are no texts, but labels, verdicts, yes, no and titles. One title alone may be a fact."""
+    """Whether contexts are no texts, but labels, verdicts, yes, no and titles. A title may be a fact, once or twice."""
     are_such = bool(texts) and all(is_no_context(text) or is_title(text) for text in texts)
-    return are_such and (len({*texts}) > 1 or is_no_context(texts[0]))
+    return are_such and (len({*texts}) > 1 or len(texts) > 2 or is_no_context(texts[0]))
 
 
 def label_in(values: Iterable[Any]) -> str | None:

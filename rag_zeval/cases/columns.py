@@ -15,7 +15,7 @@ from rag_zeval.cases.missing import NEEDED, missing_columns
 from rag_zeval.cases.names import FIELDS, IDS, LAYOUTS, NAMES, VAGUE, Layout, fields_of, plain_name, snake_name
 from rag_zeval.cases.nested import REPLY_ROWS, in_messages, in_records, in_replies, one_of
 from rag_zeval.cases.paths import ABSENT, at_path, option, pattern_of, quoted_list, roots_of, stem_of
-from rag_zeval.cases.places import Place, fields_inside
+from rag_zeval.cases.places import NO_TEXTS, Place, fields_inside
 from rag_zeval.cases.survey import Survey
 from rag_zeval.cases.systems import answers_of_systems
 from rag_zeval.cases.unused import OBJECTS, Unused
@@ -147,7 +147,9 @@ class _Choice:
         contexts = self.survey.values(self.taken["contexts"]) if is_beside else ()
         found = Place(column, self.survey.values(column)).contradiction(name, contexts)
         if found and not (name in IDS and name in self.wanted.needs):
-            self.refused[column] = name, f"it holds {found}; to use it all the same, add {option(name, column)}"
+            used = f"to use it all the same, add {option(name, column)}"
+            todo = "write the texts that were retrieved into them" if found == NO_TEXTS else used
+            self.refused[column] = name, f"it holds {found}; {todo}"
         return column not in self.refused
 
     def _take_by_layout(self) -> None:
@@ -249,15 +251,16 @@ class _Choice:
     def _check_needs(self, untrue: Collection[str]) -> None:
         """Raise InputError if a field that the command needs is missing. untrue: columns that contradict their name."""
         needs = self.wanted.needs
-        lacking = [name for name, any_of in needs.items() if self.taken.keys().isdisjoint(any_of)]
+        lacking = {name: any_of for name, any_of in needs.items() if self.taken.keys().isdisjoint(any_of)}
         if not lacking:
             return
         hidden = {*self.meant_otherwise, *untrue}
         known = [{name: value for name, value in row.items() if name not in hidden} for row in self.survey.sample]
         others = [name for name in ("contexts", "truth") if name in self.wanted.wished]
-        needed = {one for name in lacking for one in needs[name]}
+        needed = {one for any_of in lacking.values() for one in any_of}
         why = [f"column '{name}' is not used: {said}" for name, (of, said) in self.refused.items() if of in needed]
-        told = "; ".join([missing_columns(lacking, self.taken, self.there, known, others), *why])
+        missing = missing_columns(lacking, self.taken, self.there, known, others, self.wanted.is_joined)
+        told = "; ".join([missing, *why])
         raise InputError(_trec_file(self.there) or told)
 
 

@@ -24,7 +24,7 @@ LONGEST_ERROR = 500  # characters; a longer answer may well be about errors
 # What systems return in place of an answer. Words such as "too many requests" may be in an answer, but not begin it.
 ERROR = re.compile(
     r"\A\W*error(?: code)?:|\A\W*(?:\w+ ){0,2}error\W{1,3}[45]\d\d\b|error code: \d{3} -"
-    r"|\A\{['\"]error['\"]:|traceback \(most recent call last\)"
+    r"|\A\W*(?:\w+ ){0,3}failed:|\A\{['\"]error['\"]:|traceback \(most recent call last\)"
     r"|\A\w+(?:Error|Exception)[:(\[]|\b(?:limit|quota) (?:was |has been )?(?:exceeded|reached)"
     r"|\A[a-z]* ?(?:\d{3})?\W*(?:too many requests|internal server error|service unavailable|gateway time-?out)",
     re.IGNORECASE,

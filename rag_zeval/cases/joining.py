@@ -144,7 +144,8 @@ def _check_meant(own: Side, other: Side, added: Mapping[str, str], best: Match, 
         else:
             ways = (
                 f"if '{two}' of {other.name} is the {FIELDS['truth']}, add {option('answer', one)} "
-                f"{option('truth', two)}; if '{one}' of {own.name} is, {option('answer', two)} {option('truth', one)}"
+                f"{option('truth', two)}; if it is '{one}' of {own.name}, {option('answer', two)} "
+                f"{option('truth', one)}"
             )
         both = f"{option('answer', one)} {option('answer', two)}"
         raise InputError(f"{own.name} and {other.name} both hold answers: {ways}; if both are of systems, {both}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -22,7 +23,8 @@ NEEDED = {  # required: at least one of the fields on the right
     "answer": {"answer", "answers"},
     "contexts": {"contexts", "passage", "truth", "reference"},
 }
-TEXTS = ("question", "answer", "answers", "contexts", "passage", "truth", "reference")  # fields that hold texts
+CHECKED = ("contexts", "truth", "reference")  # fields that answers are checked against
+TEXTS = ("question", "answer", "answers", "passage", *CHECKED)  # fields that hold texts
 TEXT_NAMES = {text for _, text in MESSAGES}
 SHOWN = 60  # characters of a value that a message shows
 MOST_WORDS = 6  # in a column's name
@@ -34,72 +36,74 @@ GOLD_ANSWERS = (
     "If '{answer}' holds the right answers, and not those of your system, `rag-zeval check-set FILE {option}` checks "
     "the questions"
 )
-ANSWERS_ALONE = "If the questions are in another file, add --join FILE"
-WITHOUT_EITHER = "To judge the answers without either, add --criteria relevance"
-NOTHING_TO_CHECK = (
-    "There is nothing to check the answers against: add the retrieved contexts, or the ground truth. If they are in "
-    f"another file, add --join FILE. {WITHOUT_EITHER}"
-)
 
 
 def missing_columns(
-    lacking: Sequence[str],
+    lacking: Mapping[str, Collection[str]],
     taken: Mapping[str, str],
     there: Mapping[str, int],
     sample: Sequence[Row],
-    others: Sequence[str] = ("contexts", "truth"),
+    others: Sequence[str],
+    is_joined: bool,
 ) -> str:
     """Return the error message: the missing fields, the columns of the file, and what to do.
 
-    others: fields that are also suggested if they were not required, but only by their names.
+    lacking: for each missing field, the fields of which one would be enough. others: fields that are also suggested if
+    they were not required, but only by their names. is_joined: whether the rows have columns of other files.
     """
     if not taken and (text := next(filter(is_text, there), None)):
         return f"the first line must name the columns, such as question,answer,contexts; '{text}' is no name"
-    places = {path: place for path, place in places_in(sample).items() if path not in taken.values()}
-    places = {path: place for path, place in places.items() if not place.is_judged}
+    everywhere = places_in(sample)
+    places = {path: place for path, place in everywhere.items() if path not in taken.values() and not place.is_judged}
     likely = {path: place for path, place in places.items() if not place.is_beside_truth}
     systems = answers_of_systems({path: one.values for path, one in likely.items()} if "answer" in lacking else {})
     likely = {path: place for path, place in likely.items() if path not in systems}
+    named = {field: f"the {FIELDS[field]}" for field in lacking}
+    options = {field: option(field, "COLUMN") for field in lacking}
+    if either := "truth" in lacking.get("contexts", ()):
+        named["contexts"] += f" or the {FIELDS['truth']}"
+        options["contexts"] += f" or {option('truth', 'COLUMN')}"
     lacked = [field for field in lacking if field != "answer" or not systems]
-    found = _Search(lacked, taken, likely, sample).found(others)
-    told = ", the ".join(FIELDS[field] for field in lacking)
-    said = [f"no column found for the {told}; columns: {quoted_list(there) or 'none'}"]
+    found = _Search(lacked, taken, likely, everywhere, sample).found(others)
+    said = [f"no column found for {', '.join(named.values())}; columns: {quoted_list(there) or 'none'}"]
     known = {*taken, *found, *(["answer"] if systems else [])}
-    unknown = [field for field in lacking if not NEEDED.get(field, {field}) & known]
+    unknown = [field for field, any_of in lacking.items() if known.isdisjoint(any_of)]
     rest = [place for path, place in places.items() if path not in (*systems, *found.values())]
     possible = [field for field in unknown if field not in TEXTS or _is_possible(field, rest, len(sample))]
-    possible += ["truth"] if "contexts" in possible and "truth" in others else []
     said += _advice(taken, known, unknown, possible)
     if systems:
         said.append(told_as_answers(systems))
     if found:
-        options = " ".join(option(field, path) for field, path in found.items())
+        typed = " ".join(option(field, path) for field, path in found.items())
         shown = ", ".join(f"'{path}' says '{_shown(field, path, sample)}'" for field, path in found.items())
-        said.append(f"Add {options}, if that is right: {shown}")
+        said.append(f"Add {typed}, if that is right: {shown}")
+    is_elsewhere = {*unknown} <= {*CHECKED}
     if possible:
-        named = _one_of_each({field: f"the {FIELDS[field]}" for field in possible})
-        options = _one_of_each({field: option(field, "COLUMN") for field in possible})
-        said.append(f"If another column holds {named}, add {options}")
-    if {"contexts", "truth"} <= {*possible}:
-        said.append(WITHOUT_EITHER)
+        column = f"If another column holds {_listed(named, possible)}, add {_listed(options, possible)}"
+        said.append(f"{column}; if another file does, --join FILE" if is_elsewhere else column)
+    elif unknown and is_elsewhere:
+        are = "are" if "contexts" in unknown else "is"
+        said.append(f"If {_listed(named, unknown)} {are} in another file, add --join FILE")
+    dialogues = next((path for path, place in places.items() if place.are_dialogues), None)
+    if dialogues and {"question", "answer"} & {*unknown}:
+        said.append(f"'{dialogues}' seems to hold whole dialogues: write question and answer into columns of their own")
+    if either and (unknown == ["contexts"] or "contexts" in possible):
+        said.append("To judge the answers without either, add --criteria relevance")
     answer = taken.get("answer") or found.get("answer", "")
-    if _may_be_gold(answer) and "truth" not in known and "contexts" in lacking and "question" in known:
+    is_set = "question" in known and not is_joined  # which `check-set` can read
+    if _may_be_gold(answer) and "truth" not in known and "contexts" in lacking and is_set:
         said.append(GOLD_ANSWERS.format(answer=answer, option=option("truth", answer)))
     return ". ".join(said)
 
 
-def _one_of_each(words: Mapping[str, str]) -> str:
-    """Return the words of fields as one text: contexts and ground truth are alternatives, the others are not."""
-    others = " and ".join(said for field, said in words.items() if field not in ("contexts", "truth"))
-    either = " or ".join(said for field, said in words.items() if field in ("contexts", "truth"))
-    return ", and ".join(filter(None, (others, either)))
+def _listed(words: Mapping[str, str], fields: Sequence[str]) -> str:
+    """Return the words of these fields as one text. Those of the last may be about two fields."""
+    *others, last = (words[field] for field in fields)
+    return (", and " if " or " in last else " and ").join(filter(None, (" and ".join(others), last)))
 
 
 def _advice(
-    taken: Mapping[str, str],
-    known: Collection[str],
-    unknown: Sequence[str],
-    possible: Collection[str],
+    taken: Mapping[str, str], known: Collection[str], unknown: Sequence[str], possible: Collection[str]
 ) -> Iterator[str]:
     """Yield what to do with a file that has only some of the fields.
 
@@ -108,11 +112,9 @@ def _advice(
     """
     if "answer" in unknown and "question" in known:
         yield QUESTIONS_ALONE
-    if unknown == ["contexts"] and not possible:
-        yield NOTHING_TO_CHECK
     is_elsewhere = "question" not in possible or "id" in taken
     if unknown[:1] == ["question"] and "answer" in {*known, *possible} and is_elsewhere:
-        yield ANSWERS_ALONE
+        yield "If the questions are in another file, add --join FILE"
 
 
 def _may_be_gold(answer: str) -> bool:
@@ -134,7 +136,7 @@ def is_text(name: str) -> bool:
 
 def _is_possible(field: str, places: Iterable[Place], rows: int) -> bool:
     """Whether any of these places holds texts of the kind that a field has. Most rows have a question."""
-    free = [place for place in places if not (place.is_aside(field) or place.says_other(field))]
+    free = [place for place in places if not (place.is_aside(field) or place.says_other(field) or place.are_dialogues)]
     if field == "question":
         free = [place for place in free if 2 * len(place.values) >= rows]
     return any(place.has_passages if field == "contexts" else place.has_sentences for place in free)
@@ -150,32 +152,39 @@ def _shown(field: str, path: str, sample: Sequence[Row]) -> str:
     return ""
 
 
+@dataclass(frozen=True)
 class _Search:
     """Looks for missing fields among the places of a file that hold no other field.
 
-    lacking: the fields that are required. taken: the columns of the fields that the file has.
+    lacking: the fields that are required. taken: the columns of the fields that the file has. everywhere: all places.
     """
 
-    def __init__(
-        self, lacking: Sequence[str], taken: Mapping[str, str], places: Mapping[str, Place], sample: Sequence[Row]
-    ):
-        self.lacking, self.taken, self.places, self.sample = lacking, taken, places, sample
-        self.truths = [at_path(row, taken["truth"]) for row in sample] if "truth" in taken else None
+    lacking: Sequence[str]
+    taken: Mapping[str, str]
+    places: Mapping[str, Place]
+    everywhere: Mapping[str, Place]
+    sample: Sequence[Row]
 
     def found(self, others: Sequence[str]) -> dict[str, str]:
         """Return for each missing field the likeliest place. others: fields that are found only by their names."""
         found: dict[str, str] = {}
         for field in [*self.lacking, *(field for field in others if field not in (*self.lacking, *self.taken))]:
-            tiers = self._tiers(field, self._free(field, found.values()))
+            tiers = self._tiers(field, self._free(field, found))
             if best := next(chain.from_iterable(tiers), None):
                 found[field] = best.path
         return found
 
-    def _free(self, field: str, used: Collection[str]) -> list[Place]:
+    def _free(self, field: str, found: Mapping[str, str]) -> list[Place]:
         """Return the places that can hold a field, of numbered ones that can hold contexts their pattern."""
+        used, known = found.values(), {**self.taken, **found}
         free = [place for path, place in self.places.items() if path not in used and place.can_hold(field)]
+        if field == "truth":  # an object may hold two forms of one answer
+            answer = known.get("answer", "")
+            outer = f"{answer.partition('.')[0]}."
+            free = [place for place in free if not (place.path.startswith(outer) and self._repeats(place, answer))]
         if field == "answer":
-            free = [place for place in free if place.values != self.truths and not is_about_truth(place.last)]
+            truth = known.get("truth", "")
+            free = [place for place in free if not (self._repeats(place, truth) or is_about_truth(place.last))]
             if "question" in self.taken:  # what was said before it was asked
                 free = [place for place in free if "history" not in snake_name(place.path)]
         if field != "contexts":
@@ -186,9 +195,15 @@ class _Search:
         first = {path: path if path in self.places else numbered(path, self.places)[0] for path in patterns}
         return [Place(path, self.places[one].values) for path, one in first.items()]
 
+    def _repeats(self, place: Place, path: str) -> bool:
+        """Whether a place has the same values as another one."""
+        return path in self.everywhere and self.everywhere[path].values == place.values
+
     def _tiers(self, field: str, free: Sequence[Place]) -> Iterator[list[Place]]:
         """Yield the places that may hold a field, those first that are called so, and those last that look so."""
         named = [place for place in free if field in place.fields]
+        if field in ("question", "answer"):  # a number counts something, such as tokens
+            named = [place for place in named if texts_in(place.values)]
         if field == "truth":
             named = [place for place in named if not place.is_aside(field)]
             beside = [place for place in free if "answer" in self.taken and plain_name(place.last) == "answer"]
@@ -213,6 +228,8 @@ class _Search:
         ends = tuple(f"_{name}" for name in NAMES[field])
         yield [one for one in named if any(plain_name(name).endswith(ends) for name in (one.path, stem_of(one.path)))]
         yield [place for place in unsaid if place.says(field)]
+        # without an answer, it may be that
+        yield [place for place in unsaid if field == "contexts" and "answer" in self.taken and place.is_passage]
         said = [place for place in free if roles[place] in SPEAKERS.get(field, ())]
         # the last question and answer; the same message of the system in all rows is its instructions
         yield [one for one in said if vary([*map(str, one.values)])] if field == "contexts" else said[::-1]

@@ -14,7 +14,7 @@ from rag_zeval.cases.names import CHUNK_TEXT, FIELD_OF, plain_name, snake_name
 # Beginnings and ends of words, without accents. A short Latin one is a whole word.
 WORDS: Mapping[str, tuple[str, ...]] = {
     "question": (
-        "question", "query", "queries", "asked", "ask", "usermessage", "user_message",
+        "question", "query", "queries", "asked", "ask", "usermessage", "user_message", "customer_message",
         "pregunt", "pergunt", "frage", "domanda", "vraag", "pytani", "fraga", "sporgsmal", "kysymys", "otazka",
         "kerdes", "intrebar", "soru", "sorgu", "pertanyaan", "cau_hoi", "вопрос", "питан", "ερωτη",
         "问题", "提问", "質問", "問題", "질문", "سؤال", "سوال", "प्रश्न",
@@ -37,7 +37,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
         "annotat", "correct", "expert", "expected", "gold", "golden", "human", "ideal", "orig", "original", "reference",
         "sme", "true", "truth", "ground",
         "esperad", "referenci", "attend", "erwart", "korrekt", "richtig", "attes", "riferiment", "verwacht",
-        "oczekiwan", "beklenen", "benar", "эталон", "ожида", "правильн", "очікуван",
+        "oczekiwan", "beklenen", "benar", "rujukan", "acuan", "эталон", "ожида", "правильн", "очікуван",
         "标准", "参考", "正确", "正解", "期待", "模範", "정답", "모범", "صحيح",
     ),
 }  # fmt: skip

@@ -241,8 +241,8 @@ LAYOUTS = (
         {"context.span_id": "s", "document_position": 0, "input": "q?", "output": "a", "document": "c"},
     ),
     Layout(
-        "DeepEval",  # deepeval 4: EvaluationDataset.save_as
-        ("input", "actual_output", "retrieval_context", "source_file", "additional_metadata"),
+        "DeepEval",  # deepeval: EvaluationDataset.save_as, in version 4 with `name` and `additional_metadata`
+        ("input", "actual_output", "retrieval_context", "source_file"),
         {"question": "input", "answer": "actual_output", "truth": "expected_output", "contexts": "retrieval_context",
          "id": "name"},
         {"input": "q?", "actual_output": "a", "expected_output": "t", "retrieval_context": "c", "name": "1",

@@ -1,5 +1,6 @@
 """Finds fields inside objects: in records such as `inputs`, in replies of model APIs, and in chat messages."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ SPEAKERS = {  # roles
     "answer": {"assistant", "ai", "agent", "bot", "gpt", "model"},
     "contexts": {"system", "tool"},
 }
+SPEAKER = re.compile(rf"^({'|'.join(SPEAKERS['question'] | SPEAKERS['answer'])}):\s*\S", re.IGNORECASE | re.MULTILINE)
 DOUBLES = {"answer": ("answers",), "contexts": ("passage",)}  # fields that take the place of another
 REPLY_ROWS = {reply["answer"] for reply in REPLIES}
 GIVEN = ("input", "item", "datasource_item", "request")  # records of what a system got
@@ -127,6 +129,12 @@ def spoken_by(path: str, rows: Sequence[Row]) -> str | None:
     """Return the role of the only chat message at a path, None if no message is there, "" if rows differ."""
     roles = set(map(role_of, _messages(path, rows)))
     return roles.pop() if len(roles) == 1 else ""
+
+
+def is_dialogue(text: str) -> bool:
+    """Whether a text is a dialogue that a user begins and a system ends."""
+    roles = [role.lower() for role in SPEAKER.findall(text)]
+    return bool(roles) and roles[0] in SPEAKERS["question"] and roles[-1] in SPEAKERS["answer"]
 
 
 def _messages(path: str, rows: Sequence[Row]) -> Iterator[Any]:

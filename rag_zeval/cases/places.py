@@ -21,7 +21,7 @@ from rag_zeval.cases.cells import (
 )
 from rag_zeval.cases.name_words import field_said_by, is_about_truth, is_aside, is_judged, words_of
 from rag_zeval.cases.names import CHUNK_TEXT, SNIPPET, TEXT_PARTS, fields_of, plain_name, snake_name
-from rag_zeval.cases.nested import EXPECTED, SPEAKERS, fields_in_record, role_of, text_name
+from rag_zeval.cases.nested import EXPECTED, SPEAKERS, fields_in_record, is_dialogue, role_of, text_name
 from rag_zeval.cases.paths import ABSENT, at_path, is_number, stem_of
 from rag_zeval.cases.printed import unfolded
 from rag_zeval.cases.texts import LETTER, NUMBER, is_flag, is_label, is_prose, is_sentence, is_verdict
@@ -33,6 +33,7 @@ FEW = 3  # texts
 MOST_WORDS = 6  # in a title
 LEAST_WORDS = 4  # in a text that seems to be an answer, although its name does not say so
 TITLES = {"file", "id", "link", "name", "note", "page", "path", "section", "title", "type", "url"}  # in names: no texts
+NO_TEXTS = "objects without a text"
 DEEPEST = 4  # names in a path
 LOOKED_INSIDE = 10  # rows of every file into whose objects we look, which may have many names
 
@@ -110,19 +111,28 @@ class Place:
                 found = [as_chunks(value)[0] for value in self.values]  # all are readable
                 return any(found) and not any(map(is_numbers, self.values))
             return False
+        if field in SPEAKERS and self.are_dialogues:
+            return False
         values = [value for value in self.values if field != "answer" or not lists_texts(value)]  # gold answers
         values = [value for value in values if field != "question" or LETTER.search(str(value))]
         return any(_is_filled(value, is_truth=field not in SPEAKERS) for value in values)
 
     def has_texts(self, field: str) -> bool:
-        """Whether the values are neither numbers nor names of files, nor a few texts that repeat."""
+        """Whether the values are neither numbers nor names of files, nor a few texts that repeat. But questions may."""
         is_contexts = field == "contexts"
         texts = [text for one in self.values for text in as_chunks(one)[0]] if is_contexts else texts_in(self.values)
         texts = [text for text in texts if LETTER.search(text) and not is_label(text)]
         texts = [text for text in texts if not is_flag(text)]
         if is_contexts:
             return not all(map(is_no_context, texts))
-        return bool(texts) and 2 * len(texts) >= len(self.values) and vary(texts)
+        are_asked_again = field == "question" and len({*texts}) > 1 and 2 * sum(map(is_sentence, texts)) >= len(texts)
+        return bool(texts) and 2 * len(texts) >= len(self.values) and (vary(texts) or are_asked_again)
+
+    @cached_property
+    def are_dialogues(self) -> bool:
+        """Whether most texts hold a question and its answer."""
+        texts = texts_in(self.values)
+        return 2 * sum(map(is_dialogue, texts)) > len(texts)
 
     @cached_property
     def has_passages(self) -> bool:
@@ -130,6 +140,11 @@ class Place:
         texts = [[text for text in _sentences(value) if not text.endswith(QUESTION_MARKS)] for value in self.values]
         long = [any(is_sentence(text, MOST_WORDS) and is_prose(text) for text in some) for some in texts]
         return 2 * sum(long) >= len(self.values)
+
+    @property
+    def is_passage(self) -> bool:
+        """Whether this is called like the text of a chunk, such as `content`, and holds passages."""
+        return snake_name(self.last) in CHUNK_TEXT and self.has_passages
 
     def contradiction(self, field: str, contexts: Sequence[Any] = ()) -> str | None:
         """Return in words what all values are, if the field holds nothing of that kind, or else None.
@@ -140,7 +155,7 @@ class Place:
             kind = "numbers" if NUMBER.fullmatch(label) else "ids, links or names of files"
             return f"{kind}, such as '{one_line(label)}'"
         if field == "contexts" and self._are_objects_without_text:
-            return "objects without a text"
+            return NO_TEXTS
         if field == "context_ids" != self.path and (joined := [one for one in self.values if not is_readable(one)]):
             return f"several ids in one text, such as '{one_line(str(joined[0]))}'"
         with suppress(InputError):

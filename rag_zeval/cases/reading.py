@@ -76,7 +76,8 @@ def read_cases(
     """
     needs = {field: NEEDED[field] for field in NEEDED if field != "contexts" or (judged and against is None)}
     needs |= {kind: {kind, "passage"} if kind == CONTEXTS else {kind} for kind in named_sources(against)}
-    wanted = Wanted.of(names or {}, needs)
+    files = join if isinstance(join, tuple) else () if join is None else (join,)
+    wanted = replace(Wanted.of(names or {}, needs), is_joined=bool(files))
     if isinstance(source, (str, Path)):
         path = Path(source)
         name, default = str(path), path.name.removesuffix(".gz").rpartition(".")[0] or path.name
@@ -86,7 +87,7 @@ def read_cases(
         with locate(name):
             rows = list(read_objects(source, wanted.names)).__iter__
     others = []
-    for other in join if isinstance(join, tuple) else () if join is None else (join,):
+    for other in files:
         added, rows = joined_rows(name, rows, other, encoding, wanted.names)
         others.append(added)
     found = _Reader(Source(name, rows, wanted), system or default).read(skip_bad_rows)

@@ -29,8 +29,8 @@ class BadRows(InputError):
         shown = [one_line(reason) for reason in reasons[:MOST_TOLD]]
         if bad > MOST_TOLD:
             shown.append(f"and {bad - MOST_TOLD} more")
-        if bad > 1:
-            way_out = "fix them, or add --skip-bad-rows" if others else "fix them"
+        if bad > 1 or others:
+            way_out = f"fix {'it' if bad == 1 else 'them'}{', or add --skip-bad-rows' if others else ''}"
             shown.append(f"{bad} of {rows} rows cannot be read; {way_out}")
         self._lines = shown
         super().__init__("; ".join(shown))

@@ -27,7 +27,9 @@ SYSTEMS = {
     "variant", "version",
 }  # fmt: skip
 # Words that say that a machine wrote an answer. Beside several such columns, another may hold what a person wrote.
-MADE = {"ai", "bot", "generated", "gpt", "llm", "model", "predicted", "prediction", "rag", "system"}
+MADE = {
+    "ai", "bot", "generated", "gpt", "llm", "model", "predicted", "prediction", "rag", "sistem", "sistema", "system",
+}  # fmt: skip
 SIGNS = ("ends", "begins", "numbered", "differs")  # that columns are alike, the strongest first
 MOST_NAMES = 2  # in a path to an answer, such as `rag.answer`; deeper, a name may be that of a question
 SENTENCE = 3  # words

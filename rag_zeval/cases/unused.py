@@ -106,7 +106,8 @@ class Unused:
         elif like := misspelt_field(name):
             named = [like]
         else:
-            named = [one for one in told if one not in self.taken and place.says(one)]
+            free = [one for one in told if one not in self.taken]
+            named = [one for one in free if place.says(one) or (one == "contexts" and place.is_passage)]
         return next((one for one in told if one in named), "")
 
     def _is_copy(self, name: str) -> bool:

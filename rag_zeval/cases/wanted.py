@@ -19,12 +19,14 @@ class Wanted:
     systems: the columns or paths that the user chose for the answers of one system each. The first is also in `names`.
     needs: for each field to ask for if it is missing, the fields of which one must be there.
     fields: those to look for. Without `answer`, the file is a set of questions. A column `reference` is then the truth.
+    is_joined: whether the rows have columns of other files.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
     systems: tuple[str, ...] = ()
     needs: Mapping[str, Collection[str]] = field(default_factory=lambda: NEEDED)
     fields: Collection[str] = tuple(FIELDS)
+    is_joined: bool = False
 
     @classmethod
     def of(

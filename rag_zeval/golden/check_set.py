@@ -209,4 +209,4 @@ def _origins(rows: GoldenRows) -> Iterator[Finding]:
     if 2 * len(others) > len(rows):
         untold = sum(row.get("origin") is None for row in rows.values())
         text = f"{len(rows) - len(others)} of {len(rows)} questions are from {PRODUCTION}, should be at least half"
-        yield Finding(others[0], "origin", f"{text} ({untold} do not say where they are from)" if untold else text)
+        yield Finding(others[0], "origin", f"{text} ({untold} say nothing in column 'origin')" if untold else text)

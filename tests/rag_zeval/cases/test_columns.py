@@ -107,8 +107,8 @@ def test_documents_of_our_questions_are_not_what_was_retrieved() -> None:
         ),
         (
             ("question", "answer"),
-            "no column found for the retrieved contexts; columns: 'question', 'answer'. There is nothing to check the "
-            "answers against: add the retrieved contexts, or the ground truth",
+            "no column found for the retrieved contexts or the ground truth; columns: 'question', 'answer'. If the "
+            "retrieved contexts or the ground truth are in another file, add --join FILE. To judge the answers without",
         ),
         (
             ("contexts",),
@@ -236,7 +236,7 @@ VERDICTS = [{"question": f"q{at}?", "result": said} for at, said in enumerate(("
         ),
         (
             [BASE | {"contexts": [{"rank": 1, "title": "When it opens and when it closes"}, {"rank": 2}]}],
-            "it holds objects without a text; to use",
+            "it holds objects without a text; write the texts that were retrieved into them",
         ),
         ([{**BASE, "contexts": said} for said in (True, "no", "Sí")], "such as 'True'"),
         ([{**BASE, "contexts": ["doc_1", "Handbook of 2024.PDF"]}, BASE | {"contexts": []}], "such as 'doc_1'"),
@@ -423,6 +423,14 @@ def test_what_answers_are_checked_against_is_asked_for(against: str, missing: st
     assert ("truth=proposed_reference_answer" in str(error.value)) or against not in ("truth", "both")
 
 
+def test_no_other_text_takes_the_place_of_what_answers_are_checked_against() -> None:
+    row = {"question": "q?", "response": "a", "contexts": ["c"], "truth": "t"}
+    for against, told in (("contexts", "retrieved contexts are"), ("truth", "ground truth is")):
+        others = {name: text for name, text in row.items() if name != against}
+        with pytest.raises(InputError, match=rf"'. If the {told} in another file, add --join FILE$"):
+            read_cases([others], against=against)
+
+
 @pytest.mark.parametrize(
     ("first", "told"),
     [
@@ -466,6 +474,10 @@ TEXT = "The museum opens at nine o'clock every day of the week, except on Monday
             {"pertanyaan": "apa?", "jawaban_benar": "t u v w", "jawaban_sistem": SAID, "model": "m"},
             {"question": "pertanyaan", "answer": "jawaban_sistem", "truth": "jawaban_benar"},
         ),
+        (
+            {"Pertanyaan": "apa?", "Jawaban Sistem": SAID, "Jawaban Rujukan": TEXT},
+            {"question": "Pertanyaan", "answer": "Jawaban Sistem", "truth": "Jawaban Rujukan"},
+        ),
         ({"Frage": "q?", "Respuesta (Ground Truth)": "t"}, {"question": "Frage", "truth": "Respuesta (Ground Truth)"}),
         ({"Testfrage": "q?", "Antwort": SAID, "truth": "t"}, {"question": "Testfrage", "answer": "Antwort"}),
         (
@@ -487,6 +499,10 @@ TEXT = "The museum opens at nine o'clock every day of the week, except on Monday
         (
             {"question": "q?", "answer": "a", "eval": {"gold": ["It is."], "reference_answer": SAID}},
             {"truth": "eval.reference_answer"},
+        ),
+        (
+            {"question": "q?", "used": {"completion": 7}, "run": {"output": SAID, "original_answer": SAID}},
+            {"answer": "run.output"},
         ),
     ],
 )
@@ -514,6 +530,7 @@ def test_what_is_suggested_is_what_was_meant(row: dict[str, Any], typed: dict[st
         {"question": "q?", "answer": "a", "retrieved_topics": "the opening hours", "retrieved_text_len": "long or so"},
         {"question": "q?", "truth": "t", "comentario": SAID, "is_generated": "TRUE"},
         {"question": "q?", "truth": "t", "evidence": [{"quote": SAID}]},
+        {"decision": "yes", "content": SAID},  # which may be the answer
         {"question": "q?", "answer": "a", "doc": {"reference": "a7f9#3"}},
         {
             "question": "q?",
@@ -532,8 +549,11 @@ def test_what_a_file_lacks_is_told() -> None:
     for row, told in (
         ({"question": "q?", "truth": "t"}, "If these are questions without answers"),
         ({"qid": "7", "answer": "a"}, "If the questions are in another file"),
-        ({"question": "q?", "answer": "a"}, "There is nothing to check the answers against"),
-        ({"question": "q?", "answer": "a", "citations": [{"quote": TEXT}]}, "If 'answer' holds the right answers"),
+        ({"question": "q?", "answer": "a"}, "If the retrieved contexts or the ground truth are in another file"),
+        (
+            {"question": "q?", "answer": "a", "citations": [{"quote": TEXT}]},
+            "or --map truth=COLUMN; if another file does, --join FILE. .* If 'answer' holds the right answers",
+        ),
         (
             {"question": "q?", "response": "a", "topic": "the opening hours"},
             "without either, add --criteria relevance$",
@@ -553,13 +573,31 @@ def test_what_a_file_lacks_is_told() -> None:
             "--map answer=run.final_answer, if that is right",  # a record, not two systems
         ),
         (
-            {"question": "q?", "staff_answer": TEXT, "gpt_answer": f"{TEXT} No.", "new_gpt_answer": f"{TEXT} Yes."},
-            r"\. 'gpt_answer' and 'new_gpt_answer' seem to be answers of several systems",  # and what a person wrote
+            {"question": "q?", "staff_answer": TEXT, "gpt_answer": f"{TEXT} No.", "sistema_answer": f"{TEXT} Yes."},
+            r"\. 'gpt_answer' and 'sistema_answer' seem to be answers of several systems",  # and what a person wrote
+        ),
+        (
+            {"no": 1, "chat": "User: When?\nBot: At nine.\nUser: Where?\nBot: In Ulm."},
+            r"'chat'\. 'chat' seems to hold whole dialogues: write question and answer into columns of their own$",
         ),
         ({"S.No.": 1, "said": "It opens at nine."}, "columns: 'S.No.', 'said'"),
     ):
         with pytest.raises(InputError, match=told):
             read_cases([row])
+
+
+def test_a_prompt_without_its_answer_is_no_dialogue() -> None:
+    with pytest.raises(InputError, match=r"Add --map question=run.prompt, if that is right"):
+        read_cases([{"run": {"prompt": "Human: When?\n\nAssistant:"}, "answer": "a", "truth": "t"}])
+
+
+def test_a_question_may_be_asked_again_but_not_in_all_rows() -> None:
+    rows = [{"customer_message": asked, "reply": SAID} for asked in ["Is it open?", "I lost my ticket"] * 4]
+    with pytest.raises(InputError) as error:
+        read_cases(rows)
+    assert told_names(error.value) == {"question": "customer_message"}
+    with pytest.raises(InputError, match=r"'reply'. If another column holds the question, add"):
+        read_cases(rows[1::2])
 
 
 def test_other_columns_may_hold_the_question_and_the_answer_and_one_of_contexts_and_truth() -> None:
@@ -578,6 +616,15 @@ def test_contexts_inside_an_unused_column_are_told() -> None:
     row = {"question": "q?", "golden_answers": ["t"], "output": {"pred": "a", "hits": [{"contents": "It is."}]}}
     told = "column 'output.hits' is not used; if it holds the retrieved contexts, add --map contexts=output.hits"
     assert f"warning: {told}" in str(read_cases([row]))
+
+
+def test_passages_in_a_column_called_like_the_text_of_a_chunk_may_be_contexts() -> None:
+    row = {"question": "q?", "answer": "a", "contents": TEXT, "body": "large"}
+    told = {"contents": "if it holds the retrieved contexts, add --map contexts=contents"}
+    assert read_cases([{**row, "truth": "t"}]).columns.overlooked == told
+    with pytest.raises(InputError) as error:
+        read_cases([row])
+    assert told_names(error.value) == {"contexts": "contents"}
 
 
 def test_what_an_annotation_says_is_no_ground_truth() -> None:
@@ -855,7 +902,7 @@ def test_records_and_replies_of_model_apis_are_read(kind: str) -> None:
         ),
         ({"question": "q?", "contexts": "c", "choices": completion() * 2}, "'choices.message.content': must be a text"),
         ({"conversationTurns": [turn("c"), turn("d")]}, "column 'conversationTurns.prompt.content.text': must be a"),
-        ({"prompt": "q?", "response": "a", "context": [1, 2, 3]}, "the retrieved contexts.*There is nothing to check"),
+        ({"prompt": "q?", "response": "a", "context": [1, 2, 3]}, "the retrieved contexts.* are in another file"),
     ],
 )
 def test_of_records_and_replies_nothing_is_guessed(row: dict[str, Any], message: str) -> None:
@@ -906,7 +953,7 @@ def test_the_path_of_contexts_is_told(row: dict[str, Any], typed: str) -> None:
 
 def test_expected_contexts_are_no_retrieved_ones() -> None:
     expected = {"expected_facts": ["f"], "expected_retrieved_context": [{"content": "g"}]}
-    with pytest.raises(InputError, match=r"retrieved contexts; .* There is nothing to check"):
+    with pytest.raises(InputError, match=r"the retrieved contexts or .* are in another file"):
         read_cases([{"inputs": INPUTS, "outputs": "a", "expectations": expected}])
 
 

@@ -191,7 +191,7 @@ def test_texts_by_their_ids_are_called_as_their_file(tmp_path: Path, name: str, 
             [{"id": row["qid"], "answer": row["response"]} for row in ANSWERS],
             GOLD,
             "both hold answers: if 'list.answer' of list is the ground truth, add --map answer=answer --map "
-            "truth=list.answer; if 'answer' of list is, --map answer=list.answer --map truth=answer",
+            "truth=list.answer; if it is 'answer' of list, --map answer=list.answer --map truth=answer",
         ),
         (
             [{"id": row["qid"], "output": [{"answer": "a"}]} for row in ANSWERS],
@@ -312,6 +312,11 @@ def test_rows_without_their_partner_are_refused(rows: Any, others: Any, told: st
     with pytest.raises(InputError) as failed:
         read_cases(rows, join=others)
     assert told in str(failed.value)
+
+
+def test_no_command_is_told_that_reads_one_file_alone() -> None:
+    with pytest.raises(InputError, match=r"add --criteria relevance$"):
+        read_cases([{"id": 1, "answer": "a"}], join=[{"id": 1, "question": "q?"}])
 
 
 def test_bad_rows_can_be_skipped() -> None:

@@ -85,6 +85,7 @@ def test_what_stands_where_is_told() -> None:
         (["- https://x.org/a,b", "Prices (https://x.org/?a=b)"], True),
         (["Opening hours", "Museums of Rome – Prices"], True),
         (["Opening hours"], False),  # may be a fact
+        (["Opening hours"] * 2, True),
         (["九点开门", "五点关门"], False),  # so may these
         (["Opening hours", "It opens at nine."], False),
         (["doc_1", "It is."], False),
@@ -146,6 +147,9 @@ LONG = "The museum opens at nine on all days of the week. "
         ),
         ({"answer": "Rate limit exceeded. Try later."}, "answer: 1 of 2 seem to be errors"),
         ({"answer": "[Gemini error] 400 API key not valid."}, "answer: 1 of 2 seem to be errors"),
+        ({"answer": "Failed: 404 NOT_FOUND."}, "answer: 1 of 2 seem to be errors"),
+        ({"answer": "⚠️ The generation has failed: 503"}, "answer: 1 of 2 seem to be errors"),
+        ({"answer": "The first test has failed: it rained."}, None),
         ({"answer": "An error of 400 metres was found."}, None),
         ({"contexts": ()}, None),
         ({"contexts": ["跌倒后请通知护士。", "K001 请关窗。"]}, None),
@@ -229,7 +233,7 @@ def test_an_error_among_objects_is_no_text() -> None:
 )
 def test_contexts_that_deepeval_joined_are_several(cell: Any, contexts: tuple[str, ...]) -> None:
     saved = {"input": "q?", "actual_output": "a", "expected_output": "t", "retrieval_context": cell}
-    (case,) = read_cases([{**saved, "source_file": None, "additional_metadata": None}]).cases
+    (case,) = read_cases([{**saved, "source_file": None}]).cases
     assert case.contexts == contexts
     (case,) = read_cases([{**saved, "retrieval_context": "a|b"}]).cases  # another's file
     assert case.contexts == ("a|b",)
@@ -238,9 +242,9 @@ def test_contexts_that_deepeval_joined_are_several(cell: Any, contexts: tuple[st
 def test_several_answers_to_a_question_may_be_of_several_systems() -> None:
     rows = [{**ROWS[0], "id": at, "answer": text, "provider": text} for at, text in enumerate("xy")]
     told = "several answers to 1 question, each judged as a case of its own"
-    advice = f"{told}; if they are of several systems, or versions of one, add --map system="
-    assert f"{advice}provider" in str(read_cases(rows))
-    assert f"{advice}COLUMN" in str(read_cases([{**row, "provider": 1} for row in rows]))
+    advice = f"{told}; if they are of several systems, or versions of one, "
+    assert f"{advice}add --map system=provider" in str(read_cases(rows))
+    assert f"{advice}name these in a column 'system'" in str(read_cases([{**row, "provider": 1} for row in rows]))
     assert "several answers" not in str(read_cases(rows, {"system": "provider"}))
     one = [{**row, "provider": "x"} for row in rows]
     assert f"{told}, although they are of the same system" in str(read_cases(one, {"system": "provider"}))
@@ -267,7 +271,8 @@ def test_columns_that_tell_the_answers_to_a_question_apart_may_name_the_system(
 ) -> None:
     rows = [{**ROWS[at // 2], "answer": f"{at}"} | {name: of[at] for name, of in columns.items()} for at in range(4)]
     options = " or ".join(option("system", name) for name in named)
-    assert f"of one, add {options or '--map system=COLUMN'}" in str(read_cases(rows))
+    advice = f"add {options}" if named else "name these in a column 'system'"
+    assert f"or versions of one, {advice}" in str(read_cases(rows))
     with pytest.raises(InputError) as error:
         read_cases([{**row, "id": at // 2} for at, row in enumerate(rows)])
     told = f"names the system of each row, add {options}" if named else "2 of 4 rows cannot be read; fix them"
@@ -445,7 +450,7 @@ def test_all_bad_rows_are_told_and_can_be_left_out(tmp_path: Path) -> None:
     ]
     read = read_cases(path, skip_bad_rows=True)
     assert [case.id for case in read.cases] == [Q1, Q2] and "  skipped: 4 bad rows" in str(read)
-    with pytest.raises(BadRows, match=r"^row 2: column 'question' is empty: fill it in, or remove the row$"):
+    with pytest.raises(BadRows, match=r"the row; 1 of 2 rows cannot be read; fix it, or add --skip-bad-rows$"):
         read_cases([ROWS[0], bad[0]])
     for rows in ([{**ROWS[0], "question": None}] * 50, [7] * 50):
         with pytest.raises(BadRows) as error:

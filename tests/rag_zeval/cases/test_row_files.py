@@ -221,7 +221,7 @@ def test_rows_by_their_ids_keep_them(tmp_path: Path) -> None:
     assert rows(tmp_path / "a.json") == [{"id": "q-7", **ROWS[0]}, {"query_id": "8", **ROWS[1]}]
     for content in ({"old": ROWS, "new": ROWS}, {"old": ROWS, "new": ROWS[:1]}):
         (tmp_path / "a.json").write_bytes(json_of(content))
-        with pytest.raises(InputError, match="could hold its rows in 'old' or 'new'; save the right one as its own"):
+        with pytest.raises(InputError, match="rows in 'old' or 'new'; save the right one, or all in one list, as its"):
             rows(tmp_path / "a.json")
     (tmp_path / "a.json").write_bytes(json_of({"predictions": [{"response": "a"}]}))  # LlamaIndex: without questions
     assert rows(tmp_path / "a.json") == [{"response": "a"}]
@@ -233,6 +233,7 @@ def test_rows_by_their_ids_keep_them(tmp_path: Path) -> None:
 FRAGEN = [{"frage": "Wann?", "antwort": "Um neun."}, {"frage": "Wo?", "antwort": "In Ulm.", "notiz": "-"}]
 TOTALS = {"model": "m", "by_topic": {"a": {"mean": 1, "n": 2}, "b": {"mean": 1, "n": 2}}, "notes": []}
 CASE = {"frage": "Wann?", "antwort": "Um neun.", "quellen": [{"titel": "A", "seite": 1}, {"titel": "B", "seite": 2}]}
+FAILED = [*ROWS, {"error": "timed out"}]  # one row without question and answer
 CHAT = {"chat": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}
 
 
@@ -253,6 +254,8 @@ CHAT = {"chat": [{"role": "user", "content": "q"}, {"role": "assistant", "conten
         (CHAT, [CHAT]),
         ({"antwort": "a", "contexts": FRAGEN}, [{"antwort": "a", "contexts": FRAGEN}]),
         ({"results": []}, []),
+        ({"results": FAILED, "tests": [{"input": "q?", "n": 1}]}, FAILED),
+        ({"results": [{"model": "m"}, {"mean": 1}], "faelle": FRAGEN}, FRAGEN),
     ],
 )  # fmt: skip
 def test_rows_are_found_under_any_name_and_one_case_stays_one(tmp_path: Path, content: Row, found: list[Row]) -> None:

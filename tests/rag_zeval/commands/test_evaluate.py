@@ -95,7 +95,8 @@ def test_bad_rows_stop_the_run_before_any_call(run: Run, endpoint: Any, tmp_path
     assert refused.stderr.startswith("error: no judge: add") and told in refused.stderr
     done = run("evaluate", path, "--model", endpoint.spec())
     told = f"error: {path}:2: column 'answers' is empty: fill it in, or remove the row\n"
-    assert (done.returncode, done.stderr) == (2, told)
+    way_out = "error: 1 of 2 rows cannot be read; fix it, or add --skip-bad-rows\n"
+    assert (done.returncode, done.stderr) == (2, told + way_out)
     assert not endpoint.requests and not list(tmp_path.glob("*.results.jsonl"))
 
 

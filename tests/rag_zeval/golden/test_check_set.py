@@ -88,7 +88,7 @@ def test_small_slices_and_another_origin_are_findings() -> None:
         (
             1,
             "origin",
-            "29 of 60 questions are from production, should be at least half (1 do not say where they are from)",
+            "29 of 60 questions are from production, should be at least half (1 say nothing in column 'origin')",
         )
     ]
 
