@@ -181,7 +181,7 @@ def evaluate(
     from rag_zeval.cases.reading import read_cases
     from rag_zeval.evaluation.metrics import Judges, check_scorers, chosen_scorers, metric_name, need_texts, places
     from rag_zeval.evaluation.output import print_dry_run, print_summary, write_scores
-    from rag_zeval.evaluation.run import judged_by, plan_run, reply_cache, score, stopped
+    from rag_zeval.evaluation.run import judged_by, named_as, plan_run, reply_cache, score, stopped
     from rag_zeval.report.html import write_report
     from rag_zeval.scorers.registry import criteria_path
     from rag_zeval.scoring.opening import Asking
@@ -223,6 +223,7 @@ def evaluate(
         )
         for name, path in sources
     ]
+    files = [named_as(name, file) for (name, _), file in zip(sources, files, strict=True)]
     print(*files, sep="\n", file=sys.stderr)
     run = plan_run(files, chosen, against, judges, limit, sample)
     thresholds = read_thresholds(threshold, [metric_name(*place) for place in places(chosen, run.sources)])

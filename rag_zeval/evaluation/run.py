@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rag_zeval.cases.case import NO_SLICE, Case, CaseSet
 from rag_zeval.cases.case_file import CaseFile
+from rag_zeval.cases.paths import quoted_list
 from rag_zeval.errors import InputError
 from rag_zeval.evaluation.metrics import Judges, Metric, check_needs, metric_name, need_texts, open_metrics, open_models
 from rag_zeval.files import Row, first_difference, json_line, parse_row
@@ -74,6 +75,25 @@ def plan_run(
     sources = cases.sources(against, need_texts(scorers))
     check_needs(scorers, cases)
     return EvaluationRun(cases, {case.id for file in files for case in file.cases}, scorers, sources, judges)
+
+
+def named_as(name: str | None, file: CaseFile) -> CaseFile:
+    """Return a file whose one system has this name, also if a column names it otherwise. None keeps all names.
+
+    Raises InputError if a column names several systems. Answers that name none have the name already.
+    """
+    systems = {system for case in file.cases for system in case.answers}
+    if name is None or name in systems:
+        return file
+    if len(systems) > 1:
+        several = quoted_list(sorted(systems))
+        raise InputError(f"{name}={file.name}: it holds several systems, {several}; remove {name}=")
+
+    def named(texts: Mapping[str, str]) -> dict[str, str]:
+        return dict(zip([name], texts.values(), strict=False))  # none if there is no text
+
+    cases = [replace(one, answers=named(one.answers), unanswered=named(one.unanswered)) for one in file.cases]
+    return replace(file, cases=cases)
 
 
 def _drawn(cases: list[Case], tags: Mapping[str, str], limit: int | None, sample: int | None) -> list[Case]:
@@ -265,6 +285,8 @@ def _failed_rows(
 ) -> dict[str, tuple[Metric, Example]]:
     """Return the metric and example of each row without a score that a retry may give one, by row id.
 
+    A retry may give one if no readable reply came, or if the texts of the case have changed since.
+
     Raises InputError if a row of the file does not belong to this run, if it holds a score that this run would write
     with another id, or if two rows would have the same id.
     """
@@ -284,8 +306,7 @@ def _failed_rows(
                 raise InputError(f"row {row['id']!r} comes from a different input")
             if row["id"] in places:
                 metric, example = places[row["id"]]
-                _check_made_by(row, metric, example)
-                if _may_score(row, metric.scorer.lacking(example)):
+                if not _is_of_these_texts(row, metric, example) or _may_score(row, metric.scorer.lacking(example)):
                     failed[row["id"]] = metric, example
             elif any((row["case"], row["metric"], row["trial"], system) in scores for system in row["systems"]):
                 raise InputError(f"row {row['id']!r} scores an answer of this run, but its run had other input files")
@@ -316,15 +337,24 @@ def _may_score(row: Row, lacking: Sequence[str | None]) -> bool:
     )
 
 
-def _check_made_by(row: Row, metric: Metric, example: Example) -> None:
+def _is_of_these_texts(row: Row, metric: Metric, example: Example) -> bool:
+    """Whether the row is of the question, answers and reference that the example has. If not, it holds no score.
+
+    So an answer that was missing is judged once the file has it. Raises InputError if the row holds a score of other
+    texts, or was made in another way.
+    """
     now = {**metric.made_by, "input_sha256": input_sha256(example, metric.scorer.lacking(example))}
     if row.get("identity") in metric.scorer.identities:  # some belong to rows judged in parts
         now["identity"] = row["identity"]
     now.pop("model")  # only a name; `identity` says which model it is
-    if differing := first_difference({name: row.get(name) for name in now}, now):
+    differing = first_difference({name: row.get(name) for name in now}, now)  # the texts are compared last
+    if differing == "input_sha256" and all(score is None for score in row["scores"]):
+        return False
+    if differing:
         where = difference(row.get("identity"), now["identity"]) if differing == "identity" else ""
         what = "question, answer or reference" if differing == "input_sha256" else differing
         raise InputError(f"row {row['id']!r} was made with a different {what}{where}")
+    return True
 
 
 def _checked_again(metric: Metric, rows: Mapping[str, Row]) -> list[str]:

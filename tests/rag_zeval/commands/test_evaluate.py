@@ -462,6 +462,26 @@ def test_systems_are_named_where_files_have_one_name(run: Run, inputs: Path, tmp
     assert systems == [["old"]] * 3 + [["new"]] * 3
 
 
+def test_a_name_before_a_file_is_the_name_of_its_one_system(run: Run, inputs: Path, tmp_path: Path) -> None:
+    texts = [json.loads(line) for line in inputs.read_text().splitlines()]
+    texts[-1]["answer"] = None
+    for name in ("a", "b"):
+        written = "".join(json.dumps({**row, "system": "assistant"}) + "\n" for row in texts)
+        (tmp_path / f"{name}.jsonl").write_text(written)
+    words = ("--scorers", "rouge_l", "--out", "o.jsonl")
+    refused = run("evaluate", "a.jsonl", "b.jsonl", *words)
+    assert refused.returncode == 2 and "name the systems, as in old=a.csv new=b.csv" in refused.stderr
+    done = run("evaluate", "old=a.jsonl", "new=b.jsonl", *words)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
+    assert [row["systems"] for row in rows] == [["old"]] * 3 + [["new"]] * 3
+    assert [row["statuses"] for row in rows] == [["ok"], ["ok"], ["failed: no answer"]] * 2
+    (tmp_path / "a.jsonl").write_text(written + written.replace("assistant", "other"))
+    refused = run("evaluate", "old=a.jsonl", *words)
+    assert refused.returncode == 2
+    assert "old=a.jsonl: it holds several systems, 'assistant', 'other'; remove old=" in refused.stderr
+
+
 def test_bad_rows_are_all_told_and_may_be_skipped(run: Run, inputs: Path, tmp_path: Path) -> None:
     inputs.write_text(inputs.read_text() + '{"question": null, "answer": "a"}\n{"question"\n')
     refused = run("evaluate", inputs, "--scorers", "rouge_l")

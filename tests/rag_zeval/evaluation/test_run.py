@@ -377,6 +377,19 @@ def test_the_garbage_collector_runs_less_often_while_rows_are_scored(judge: Any,
     assert meanwhile == {(COLLECT_LESS * usual[0], *usual[1:])} and gc.get_threshold() == usual
 
 
+def test_an_answer_that_has_come_is_judged_and_no_other_again(judge: Any, literal_judge: Any) -> None:
+    none = {"a": "no answer", "b": SLOW}
+    before = [case("come", "", "", unanswered=none), case("still", "", unanswered={"a": SLOW}), case("there", BOTH)]
+    now = [case("come", BOTH, "Bob has dogs."), case("still", "", unanswered={"a": "no answer"}), case("there", BOTH)]
+    judge(before, ["rag_zeval", "rouge_l"])
+    first = len(literal_judge.requests)
+    resumed = judge(now, ["rag_zeval", "rouge_l"])
+    assert (first, len(literal_judge.requests) - first) == (1, 1)
+    fresh = judge(now, ["rag_zeval", "rouge_l"], file="fresh")
+    same = ("input_sha256", "answers", "scores", "statuses", "trajectory")  # its calls are cache hits
+    assert all(resumed[place][field] == row[field] for place, row in fresh.items() for field in same)
+
+
 @pytest.mark.parametrize(
     "changed",
     [
