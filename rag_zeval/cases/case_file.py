@@ -12,6 +12,8 @@ from rag_zeval.cases.joining import Joined
 from rag_zeval.cases.paths import one_option
 from rag_zeval.text import counted, one_line
 
+MOST_SHOWN = 5  # skipped rows
+
 
 @dataclass(frozen=True)
 class CaseFile:
@@ -65,6 +67,9 @@ class CaseFile:
         yield from self.columns.unread_lines()
         if self.left_out:
             yield f"  skipped: {counted(len(self.left_out), 'bad row')}"
+            yield from (f"  - {reason}" for reason in self.left_out[:MOST_SHOWN])
+            if (more := len(self.left_out) - MOST_SHOWN) > 0:
+                yield f"  - and {more} more"
         for warning in self._warnings():
             yield f"  warning: {warning}"
 
