@@ -5,7 +5,8 @@ for which no side has a ground truth is no case of a metric that needs one (`wit
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,6 +23,7 @@ from rag_zeval.statistics.discriminative_power import discriminative_power, holm
 from rag_zeval.statistics.paired_change import percentile_estimates, percentile_p, standing_out_p
 from rag_zeval.statistics.weighted_correlations import Floats
 
+ABSENT = "not in the file"
 NO_TRUTH = f"failed: no {NOUNS['truth']}"  # the status of an answer that cannot be scored for this reason alone
 RESAMPLES_PER_TEST = 400  # the smallest possible p is then 1/20 of what Holm's first step requires
 SEED = 0  # of the draws: the same files always give the same numbers
@@ -32,11 +34,19 @@ DECIMALS = 12  # of a score: the rest is rounding, such as in the mean of 0.2 an
 class Coverage:
     """How many cases one side has a score for (`scored`), of those that any compared file has (`cases`).
 
-    cases: 0 if all cases of the metric were edited, or have no ground truth.
+    cases: 0 if all cases of the metric were edited, or have no ground truth. missing: for all cases, how many of those
+    without a score have each status.
     """
 
     scored: int
     cases: int
+    missing: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, judged: Mapping[str, Judged], cases: Collection[str]) -> "Coverage":
+        """Return the coverage of one side. A case that its file lacks has the status ABSENT."""
+        statuses = [judged[case].status if case in judged else ABSENT for case in cases if not _has_score(judged, case)]
+        return cls(len(cases) - len(statuses), len(cases), dict(Counter(statuses)))
 
     @property
     def share(self) -> float:
@@ -157,8 +167,8 @@ def compare_sides(first: Side, second: Side, metric: str, draws: int = DRAWS) ->
         metric=metric,
         lower_is_better=low,
         judges=(_judge(ours), _judge(theirs)),
-        first=Coverage(int(scored[:, 0].sum()), len(cases)),
-        second=Coverage(int(scored[:, 1].sum()), len(cases)),
+        first=Coverage.of(ours, cases),
+        second=Coverage.of(theirs, cases),
         only_first=len(ours) - in_both,
         only_second=len(theirs) - in_both,
         lost=in_both - int(paired.sum()),
@@ -183,6 +193,10 @@ def with_truth(judged: Sequence[Mapping[str, Judged]]) -> tuple[list[Mapping[str
     left_out = {case for case, one in every if one.status == NO_TRUTH}
     left_out -= {case for case, one in every if one.score is not None or "truth" in one.golden}
     return [{case: one for case, one in of_side.items() if case not in left_out} for of_side in judged], len(left_out)
+
+
+def _has_score(judged: Mapping[str, Judged], case: str) -> bool:
+    return case in judged and judged[case].score is not None
 
 
 def _scores(judged: Sequence[Mapping[str, Judged]]) -> tuple[list[str], Floats]:

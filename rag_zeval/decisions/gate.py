@@ -49,6 +49,7 @@ from rag_zeval.decisions.wording import (
 )
 from rag_zeval.errors import InputError
 from rag_zeval.files import write_text
+from rag_zeval.scoring.statuses import status_kinds
 from rag_zeval.statistics.bootstrap import BootstrapEstimate, low_share_p
 from rag_zeval.statistics.discriminative_power import holm
 from rag_zeval.text import counted, decimals_beside, in_markdown, one_line
@@ -219,7 +220,7 @@ def bar_checks(
         [judged], without_truth = with_truth([side.judged[bar.metric]])
         scores = [one.score for one in judged.values() if one.score is not None]
         if alone:
-            checks.append(_coverage(bar.metric, Coverage(len(scores), len(judged)), without_truth, limits))
+            checks.append(_coverage(bar.metric, Coverage.of(judged, judged), without_truth, limits))
         name = f"{'at least' if bar.least else 'at most'} {bar.value:g}"
         if not scores:
             checks.append(GateCheck(bar.metric, name, "failed", "no case has a score"))
@@ -264,6 +265,8 @@ def in_order(checks: Sequence[GateCheck]) -> list[GateCheck]:
 def _coverage(metric: str, of: Coverage, without_truth: int, limits: Limits) -> GateCheck:
     outcome: Outcome = "failed" if of.share < limits.min_coverage - ROUNDING else "passed"
     said = _required(of, limits.min_coverage)
+    if outcome == "failed" and (kinds := status_kinds(of.missing)):
+        said += f"; why, most often: {one_line(kinds[0].first)} ({counted(kinds[0].total, 'case')})"
     if without_truth:
         said += f"; left out: {truthless(without_truth)}"
     return GateCheck(metric, COVERAGE, outcome, said)

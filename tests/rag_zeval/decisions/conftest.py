@@ -16,10 +16,10 @@ def side() -> Callable[..., Side]:
     """A side of these scores by case, of one metric; each case's slice is what stands before a colon in its id."""
 
     def side(scores: Scores, metric: str = "m", name: str = "x") -> Side:
-        judged = {
-            case: Judged(case, f"{case}?", _tag(case), "answer", metric, "a", "r", score, "ok", None)
-            for case, score in scores.items()
-        }
+        judged = {}
+        for case, score in scores.items():
+            status = "failed: no claims" if score is None else "ok"
+            judged[case] = Judged(case, f"{case}?", _tag(case), "answer", metric, "a", "r", score, status, None)
         return Side(name, {metric: judged})
 
     return side
