@@ -79,17 +79,33 @@ def test_the_workflow_of_the_page_passes_a_good_version_and_stops_a_bad_one(
 
     write(tmp_path / "first.jsonl", cases(80))
     assert bash('rag-zeval evaluate first.jsonl --model "$JUDGE" --out baseline.jsonl') == 0
-    for damaged, status, verdict in ((None, 0, "passed"), ("api", 1, "failed")):
-        write(tmp_path / "answers.txt", cases(80, damaged, reworded=True))
+
+    def job(options: str = "") -> int:
+        """Run the steps and return the job's exit status. options: more options of `evaluate`."""
         for left in ("new.jsonl", "gate.md", "gate.xml", "changed.html", "shown.md"):
             (tmp_path / left).unlink(missing_ok=True)
         ended = 0
         for step in steps():
-            if not ended or "!cancelled()" in step.get("if", ""):
-                ended = bash(step["run"]) or ended
-        assert ended == status
+            condition = step.get("if", "")
+            is_met = "hashFiles('gate.md')" not in condition or (tmp_path / "gate.md").exists()
+            if is_met and (not ended or "!cancelled()" in condition):
+                more = f" {options}" if "rag-zeval evaluate" in step["run"] else ""
+                ended = bash(step["run"] + more) or ended
+        return ended
+
+    for damaged, status, verdict in ((None, 0, "passed"), ("api", 1, "failed")):
+        write(tmp_path / "answers.txt", cases(80, damaged, reworded=True))
+        assert job() == status
         assert (tmp_path / "shown.md").read_text().startswith(f"### rag-zeval gate: {verdict}")
         assert (tmp_path / "changed.html").exists() and (tmp_path / "gate.xml").exists()
+
+    [limit] = re.findall(r"add `(--prices prices.json --max-cost \d+)` to `evaluate`", PAGE)
+    model = literal_judge.spec().removeprefix("openai:").partition("@")[0]
+    for dollars, status in ((0.01, 0), (1e4, 1)):  # for a million tokens: a good version that the limit allows, or not
+        (tmp_path / "prices.json").write_bytes(json_line({model: {"prompt": dollars, "completion": dollars}}))
+        write(tmp_path / "answers.txt", cases(80, reworded=True))
+        assert job(limit) == status
+        assert (tmp_path / "gate.md").exists() == (not status)
 
 
 def test_the_python_of_the_page_is_what_the_package_has() -> None:
