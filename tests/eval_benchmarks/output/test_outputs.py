@@ -226,7 +226,7 @@ def test_figures_of_an_earlier_run_do_not_stay(written: Any, judged: Any) -> Non
     report = make_report(results([judged(NanoEval(1, 1, 1), "m", lambda i: None)]), [])
     write_report(report, out)
     assert not (out / "densities.png").exists() and not (out / "cases.html").exists()
-    assert [note.split(" ")[0] for note in report.notes] == ["densities.png", "cases.html"]
+    assert [note.split(" ")[0] for note in report.notes] == ["nano_eval:", "densities.png", "cases.html"]
 
 
 @pytest.mark.parametrize("template", sorted(TEMPLATES.glob("*.html")), ids=lambda path: path.name)
