@@ -34,8 +34,8 @@ from rag_zeval.scoring.in_windows import InWindows
 from rag_zeval.scoring.prices import price_of, read_prices
 from rag_zeval.scoring.row_loop import Work, rows_to_retry, score_rows, take_out
 from rag_zeval.scoring.spending import UNNAMED, Spending
-from rag_zeval.scoring.statuses import status_kinds
 from rag_zeval.stages.config import check_settings, stored
+from rag_zeval.statuses import status_kinds
 
 REASONS = 5  # reasons for missing scores that are shown for each trial
 LEFT_OUT = "left out: "

@@ -49,9 +49,9 @@ from rag_zeval.decisions.wording import (
 )
 from rag_zeval.errors import InputError
 from rag_zeval.files import write_text
-from rag_zeval.scoring.statuses import status_kinds
 from rag_zeval.statistics.bootstrap import BootstrapEstimate, low_share_p
 from rag_zeval.statistics.discriminative_power import holm
+from rag_zeval.statuses import status_kinds
 from rag_zeval.text import counted, decimals_beside, in_markdown, one_line
 
 POWER = 0.8  # chance that the number of cases that an unclear check names shows the drop

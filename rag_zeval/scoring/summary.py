@@ -10,8 +10,8 @@ from rag_zeval.files import Row
 from rag_zeval.results import Judged
 from rag_zeval.scorers.registry import highest_value, lower_is_better
 from rag_zeval.scoring.spending import Spending
-from rag_zeval.scoring.statuses import status_kinds
 from rag_zeval.statistics.bootstrap import score_interval
+from rag_zeval.statuses import status_kinds
 from rag_zeval.text import percent
 
 STATUSES_SHOWN = 12  # failures may quote their replies, so there may be very many
