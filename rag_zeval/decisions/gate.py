@@ -266,7 +266,8 @@ def _coverage(metric: str, of: Coverage, without_truth: int, limits: Limits) -> 
     outcome: Outcome = "failed" if of.share < limits.min_coverage - ROUNDING else "passed"
     said = _required(of, limits.min_coverage)
     if outcome == "failed" and (kinds := status_kinds(of.missing)):
-        said += f"; why, most often: {one_line(kinds[0].first)} ({counted(kinds[0].total, 'case')})"
+        reason = one_line(kinds[0].first.removeprefix("failed: "))
+        said += f"; most frequent reason: {reason} ({counted(kinds[0].total, 'case')})"
     if without_truth:
         said += f"; left out: {truthless(without_truth)}"
     return GateCheck(metric, COVERAGE, outcome, said)

@@ -256,11 +256,11 @@ def test_missing_scores_fail_by_coverage_and_never_as_scores_of_zero(side: Any) 
     assert outcomes(before, left_out)["coverage"] == "failed"  # a case that B lacks is no score either
     assert outcomes(before, side(dict.fromkeys(scored)), Limits(min_coverage=0))["all"] == "failed"
     [check, _] = decide([compare_sides(before, few, "m", draws=100)], Limits(min_coverage=0.9502))
-    said = "B: 95 of 100 cases have a score (95.00%), must be at least 95.02%; why, most often: failed: no claims"
+    said = "B: 95 of 100 cases have a score (95.00%), must be at least 95.02%; most frequent reason: no claims"
     assert check.reason == f"{said} (5 cases)"
     fewer = side({case: (None if case == "0" else 1.0) for case in scored if int(case) < 90})
     check = decide([compare_sides(before, fewer, "m", draws=100)], Limits())[0]
-    assert check.reason.endswith("must be at least 95.0%; why, most often: not in the file (10 cases)")
+    assert check.reason.endswith("must be at least 95.0%; most frequent reason: not in the file (10 cases)")
 
 
 def test_a_slice_without_scores_fails_and_one_missing_score_of_a_small_slice_could_be_chance(side: Any) -> None:
