@@ -15,7 +15,15 @@ from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder, Embedder
 from rag_zeval.models.language_model import Backend
 from rag_zeval.models.nli import open_checker
-from rag_zeval.models.open import SPECS, check_extra_body, check_structured, open_backend, open_embedder
+from rag_zeval.models.open import (
+    SPECS,
+    check_embedder,
+    check_extra_body,
+    check_model,
+    check_structured,
+    open_backend,
+    open_embedder,
+)
 from rag_zeval.results import result_row, row_id
 from rag_zeval.scorers.bert_score import BertScore
 from rag_zeval.scorers.claim_checkers import CheckedClaims
@@ -107,9 +115,9 @@ def chosen_scorers(given: str | Sequence[str] | None, criteria: str | Path | Seq
 def check_scorers(names: Sequence[Named], judges: Judges, asking: bool = True) -> None:
     """Raise InputError for a scorer that does not exist or whose model is not named. No model is loaded for this.
 
-    Likewise for an unknown prompt variant, for a model that cannot follow a JSON schema if it must, for extra fields
-    that a request cannot have, for `checked_claims` without `rag_zeval`, and for fewer than one trial. asking: whether
-    a judge will be asked, and so must be named.
+    Likewise for an unknown prompt variant, for a folder that does not exist, for a model that cannot follow a JSON
+    schema if it must, for extra fields that a request cannot have, for `checked_claims` without `rag_zeval`, and for
+    fewer than one trial. asking: whether a judge will be asked, and so must be named.
     """
     if judges.trials < 1:
         raise InputError(f"--trials is {judges.trials}, but must be 1 or more")
@@ -133,9 +141,12 @@ def check_scorers(names: Sequence[Named], judges: Judges, asking: bool = True) -
     if judges.asking.variant is not None:
         find_variant(judges.asking.variant)
     if judges.model is not None:
+        check_model(judges.model)
         check_extra_body(judges.model, judges.calls.get("extra_body"))
         if JUDGE in names:
             check_structured(judges.model, judges.asking.structured)
+    if judges.embeddings is not None:
+        check_embedder(judges.embeddings)
 
 
 def check_needs(names: Sequence[Named], cases: CaseSet) -> None:

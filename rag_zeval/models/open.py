@@ -81,6 +81,21 @@ def folder_of(spec: str) -> str | None:
     return split_dtype(spec.removeprefix("transformers:"))[0]
 
 
+def check_model(spec: str) -> None:
+    """Raise InputError for a malformed spec, and for one that names a folder which does not exist."""
+    folder = folder_of(spec)
+    if folder is not None and not (folder and Path(folder).is_dir()):
+        raise InputError(f"model '{spec}': no such folder; name a model as {SPECS}")
+
+
+def check_embedder(spec: str) -> None:
+    """Raise InputError for a malformed spec, and for one that names a folder which does not exist."""
+    if check_spec(spec) is None:
+        folder = split_dtype(spec)[0]
+        if not folder or not Path(folder).is_dir():
+            raise InputError(f"embeddings '{spec}': no such folder; name a model as {EMBEDDER_SPECS}")
+
+
 def check_structured(spec: str, structured: bool | None) -> None:
     """Raise InputError if the package is missing that keeps the replies of this model within a JSON schema.
 
@@ -147,6 +162,7 @@ def open_backend(
         InputError: For a malformed spec, a folder without a model, and a limit, key or extra field that cannot be used.
     """
     spec = str(spec)
+    check_model(spec)
     check_extra_body(spec, extra_body)
     if (endpoint := check_spec(spec)) is not None:
         from rag_zeval.models.openai_api import OpenAIBackend
@@ -165,9 +181,6 @@ def open_backend(
         from rag_zeval.models.vllm_local import VLLMBackend
 
         return VLLMBackend(on_gpus[1], int(on_gpus[2] or 1))
-    folder = folder_of(spec)
-    if not folder or not Path(folder).is_dir():
-        raise InputError(f"model '{spec}': no such folder; name a model as {SPECS}")
     from rag_zeval.models.transformers_local import TransformersBackend
 
     return TransformersBackend(spec.removeprefix("transformers:"), processes)
@@ -178,13 +191,11 @@ def open_embedder(spec: str, **calls: Any) -> Embedder:
 
     Raises InputError for a malformed spec, a folder without a model, and a limit or key that cannot be used.
     """
+    check_embedder(spec)
     if (endpoint := check_spec(spec)) is not None:
         from rag_zeval.models.embeddings import OpenAIEmbedder
 
         return OpenAIEmbedder(*endpoint, **calls)
-    folder = split_dtype(spec)[0]
-    if not folder or not Path(folder).is_dir():
-        raise InputError(f"embeddings '{spec}': no such folder; name a model as {EMBEDDER_SPECS}")
     from rag_zeval.models.embeddings import LocalEmbedder
 
     return LocalEmbedder(spec)

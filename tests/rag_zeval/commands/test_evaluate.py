@@ -113,6 +113,8 @@ def test_bad_rows_stop_the_run_before_any_call(run: Run, endpoint: Any, tmp_path
         (["--extra-body", "{think: false}"], "--extra-body: expected a JSON object in quotes, such as '{"),
         (["--extra-body", "[1]"], "--extra-body: expected a JSON object"),
         (["--extra-body", '{"n": 2}', "--dry-run"], "extra_body: leave out 'n'"),
+        (["--model", "gpt-4o-mini", "--dry-run"], "model 'gpt-4o-mini': no such folder; name a model as"),
+        (["--scorers", "embedding_similarity", "--embeddings", "gone", "--dry-run"], "'gone': no such folder; name a"),
         (["--cache", "notes"], "notes: cannot be used as a reply cache"),
         (["--out", "in.jsonl"], "--out in.jsonl is the same file as INPUT"),
         (["new=./in.jsonl"], "in.jsonl: is given twice; remove one of the two"),
