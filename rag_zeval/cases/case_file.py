@@ -7,7 +7,15 @@ from functools import cached_property
 
 from rag_zeval.cases.case import Case, never_match
 from rag_zeval.cases.columns import Columns
-from rag_zeval.cases.doubts import doubts, labels, same_answers, several_contexts, several_truths, whole_prompts
+from rag_zeval.cases.doubts import (
+    doubts,
+    labels,
+    milliseconds,
+    same_answers,
+    several_contexts,
+    several_truths,
+    whole_prompts,
+)
 from rag_zeval.cases.joining import Joined
 from rag_zeval.cases.paths import one_option
 from rag_zeval.text import counted, one_line
@@ -86,6 +94,7 @@ class CaseFile:
         yield from same_answers(self.cases)
         yield from several_contexts(self.cases)
         yield from whole_prompts(self.cases)
+        yield from milliseconds(self.cases)
         if self.several:
             said = f"several answers to {counted(self.several, 'question')}, each judged as a case of its own"
             if "system" in self.columns.of:

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from statistics import median
 
 from rag_zeval.cases.case import Case
 from rag_zeval.cases.cells import are_labels
@@ -20,6 +21,7 @@ SHORTEST_CUT = 100  # characters of texts that were cut off, so that several hav
 LONGEST_CUT = {"contexts": 300}  # longer contexts of the same length may be chunks of a fixed size
 FEW = 3  # texts
 LONG_CONTEXT = 30  # characters of a context that no question contains by chance
+SLOW = 300  # seconds that few people wait for an answer
 LONGEST_ERROR = 500  # characters; a longer answer may well be about errors
 # What systems return in place of an answer. Words such as "too many requests" may be in an answer, but not begin it.
 ERROR = re.compile(
@@ -186,6 +188,14 @@ def same_answers(cases: Sequence[Case]) -> Iterator[str]:
     for system, texts in answers.items():
         if asked >= FEW and texts[0] and len({*texts}) == 1:
             yield f"answer: all {len(texts)} of {system} are the same; if it is an error, empty these cells: {texts[0]}"
+
+
+def milliseconds(cases: Sequence[Case]) -> Iterator[str]:
+    """Yield in words that the latencies are too long for seconds."""
+    latencies = [case.latency_s for case in cases if case.latency_s is not None]
+    if latencies and (middle := median(latencies)) >= SLOW:
+        said = f"half of them are {middle:,.0f} or more"
+        yield f"{FIELDS['latency_s']}: {said}; if these are milliseconds, divide them by 1,000"
 
 
 def several_truths(number: int, rows: int, column: str) -> Iterator[str]:

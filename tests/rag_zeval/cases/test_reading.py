@@ -588,6 +588,13 @@ def test_the_same_answer_to_all_questions_is_told() -> None:
     assert "are the same" not in str(read_cases([*rows[:2], {**rows[2], "answer": "So."}]))
 
 
+def test_milliseconds_in_a_column_of_seconds_are_told() -> None:
+    rows = [{"question": f"{at}?", "answer": "a", "contexts": "c", "latency_s": 800 * at} for at in range(4)]
+    told = "latency in seconds: half of them are 1,200 or more; if these are milliseconds, divide them by 1,000"
+    assert told in str(read_cases(rows))
+    assert "milliseconds" not in str(read_cases([{**row, "latency_s": 0.8 * at} for at, row in enumerate(rows)]))
+
+
 def test_a_list_of_answers_needs_a_reference_that_is_filled() -> None:
     row = {"question": "q?", "answers": ["a", "b"], "reference": "It is.", "contexts": "c"}
     assert len(read_cases([row], {"reference": "reference"}).cases[0].answers) == 2
