@@ -185,8 +185,8 @@ class Scorer(ABC):
     needs: what an example must have, see `judge.needs`. also: what else the scorer uses, if the example has it.
     asks: the models that it calls, in words, as `rag-zeval scorers` shows them.
     prompt_hash: the hash of the prompts for a judge; None without a judge.
-    group: how many examples, in the benchmark's order, are scored together because they are computed in a batch. None
-    if each is scored by itself.
+    group: how many requests are computed together, in batches. Examples that follow each other are scored together up
+    to that many `requests`. None if each example is scored by itself.
     part_done: is called with the id of an example and the share of it that is judged, from 0 to 1, if the scorer judges
     it in parts. None: nobody wants to know.
     """
@@ -256,6 +256,10 @@ class Scorer(ABC):
         if not there:
             return None
         return replace(example, answers=there, unanswered=()) if any(reasons) else example
+
+    def requests(self, example: Example) -> int:
+        """Return how many requests about an example are made at first."""
+        return 1
 
     @abstractmethod
     def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:

@@ -22,7 +22,6 @@ from rag_zeval.scorers.sentences import pieces, sentences_of
 from rag_zeval.scoring.in_pieces import Fits, InPieces, fits_whole, shown_whole
 
 PIECE = 150  # most words of a piece of the reference, if the reply about a sentence cannot be read
-WINDOWS = 8  # of a typical example with long answers: groups have this many times fewer examples
 
 
 @dataclass(frozen=True)
@@ -149,8 +148,7 @@ class InWindows(Scorer):
 
     def __init__(self, scorer: Scorer, limit: int):
         self.scorer, self._limit = scorer, limit
-        self.name, self.needs, self.also = scorer.name, scorer.needs, scorer.also
-        self.group = scorer.group and max(1, scorer.group // WINDOWS)
+        self.name, self.needs, self.also, self.group = scorer.name, scorer.needs, scorer.also, scorer.group
         self.prompt_hash = scorer.prompt_hash
         self.identity = self._named(scorer.identity)
 
@@ -167,6 +165,10 @@ class InWindows(Scorer):
             return self.scorer.identity_of(parts)
         in_pieces = any("pieces" in window for window in chain.from_iterable(parts["windows"]))
         return self._named(self.scorer.identity_of({"pieces": ()} if in_pieces else {}))
+
+    def requests(self, example: Example) -> int:
+        shown = self.shown(example)
+        return len(_LongExample(shown, self._limit).windows) if shown else 0
 
     def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
         asked: dict[str, tuple[_LongExample, Window]] = {}

@@ -2,7 +2,7 @@
 
 import gc
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -123,10 +123,22 @@ def _scored(work: Work, missing: Sequence[str], part_done: Callable[[str, float]
         work.scorer.part_done = None
 
 
-def _groups(work: Work, missing: Sequence[str]) -> Iterable[Sequence[str]]:
-    size, ids = work.scorer.group, list(work.examples)
-    if not size:
-        return [missing] if missing else []
-    wanted = set(missing)
-    groups = (ids[start : start + size] for start in range(0, len(ids), size))
+def _groups(work: Work, missing: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield the examples to score together. The groups depend on all examples, not on those that are missing."""
+    size, wanted = work.scorer.group, set(missing)
+    groups = [missing] if size is None else _within(size, work)
     return (group for group in groups if not wanted.isdisjoint(group))
+
+
+def _within(size: int, work: Work) -> Iterator[list[str]]:
+    """Yield neighbouring examples with at most `size` requests together. One example may have more."""
+    group: list[str] = []
+    room = size
+    for id_, example in work.examples.items():
+        requests = work.scorer.requests(example)
+        if group and requests > room:
+            yield group
+            group, room = [], size
+        group.append(id_)
+        room -= requests
+    yield group

@@ -249,7 +249,7 @@ def test_the_progress_of_a_group_shows_before_its_rows_come(monkeypatch: pytest.
 
     long = {str(at): example([" ".join(FACTS[:4])], str(at)) for at in range(6)}
     scorer, file = InWindows(rag_zeval(slow), 1), io.StringIO()
-    scorer.group = 3
+    scorer.group = 12
     done = Scored("1", (), final=True).row()
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     with RowWriter(tmp_path / "rows.jsonl") as writer, Progress(Console(file=file)) as shown:
@@ -260,6 +260,20 @@ def test_the_progress_of_a_group_shows_before_its_rows_come(monkeypatch: pytest.
     assert lines[3] == "judge: 2/6, 0.25 rows/min, 0:16:00 left"
     assert lines[4] == "judge: 2/6, 0.14 rows/min, 0:27:00 left, 1 partly done"  # four replies about row 1 again
     assert lines[-1].startswith("judge: 6/6, ") and scorer.part_done is None
+
+
+def test_short_answers_are_scored_in_larger_groups_than_long_ones(tmp_path: Path) -> None:
+    """So all batches are about equally full."""
+    scorer, together = InWindows(rag_zeval(mock_reply), 1), []
+    scorer.group = 4
+    ask = scorer.judge
+    scorer.judge = lambda examples: ask(together.append(asked := list(examples)) or asked)  # type: ignore[method-assign]
+    sentences = [3, 1, 2, 2, 6, 1, 0]
+    cases = {str(at): example([" ".join(FACTS[:count])], str(at)) for at, count in enumerate(sentences)}
+    with RowWriter(tmp_path / "rows.jsonl") as writer, Progress(Console(file=io.StringIO())) as shown:
+        score_rows(Work("judge", scorer, cases), writer, shown, Spending())
+    assert [[one.id for one in group] for group in together] == [["0", "1"], ["2", "3"], ["4"], ["5"]]
+    assert {*writer.done} == {*cases}
 
 
 def test_judges_without_a_limit_are_asked_as_before() -> None:
