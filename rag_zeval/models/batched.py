@@ -40,7 +40,9 @@ class BatchedModel(ABC):
         queue = self._queues.get(loop)
         if queue is None or queue.worker.done():
             waiting: list[tuple[Request, asyncio.Future[Reply]]] = []
-            queue = self._queues[loop] = _Queue(waiting, loop.create_task(self._compute_batches(waiting)))
+            worker = loop.create_task(self._compute_batches(waiting))
+            worker.add_done_callback(_retrieve)
+            queue = self._queues[loop] = _Queue(waiting, worker)
         reply: asyncio.Future[Reply] = loop.create_future()
         queue.waiting.append((request, reply))
         return await reply
@@ -75,6 +77,12 @@ class BatchedModel(ABC):
     def _next(self, replies: Iterator[tuple[int, Reply]]) -> tuple[int, Reply] | None:
         with self._computing:  # the model computes for one thread at a time
             return next(replies, None)
+
+
+def _retrieve(worker: asyncio.Task[None]) -> None:
+    """Retrieve the exception of Ctrl-C, which the event loop raises itself. Else asyncio prints it once more."""
+    if not worker.cancelled():
+        worker.exception()
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import random
 import signal
@@ -251,3 +252,18 @@ def test_loops_side_by_side_and_within_one_another_share_a_model() -> None:
     model = Alone()
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(asked, ["abcdefgh"] * 4)) == [set("ABCDEFGH")] * 4
+
+
+def test_ctrl_c_while_a_batch_is_computed_prints_no_message_of_asyncio(caplog: pytest.LogCaptureFixture) -> None:
+    class Interrupted(Counting):
+        def replies_to(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
+            raise KeyboardInterrupt
+
+    def run() -> None:
+        model = Interrupted()
+        with pytest.raises(KeyboardInterrupt):
+            list(as_finished(model.complete, [Request(({"role": "user", "content": "a"},))], 1))
+
+    run()
+    gc.collect()  # asyncio tells of an exception that nobody saw when its task goes
+    assert not caplog.records
