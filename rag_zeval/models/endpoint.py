@@ -32,6 +32,7 @@ KEY_ENV = "OPENAI_API_KEY"
 REFUSED = (400, 422)  # HTTP statuses of a request that must be changed before it is sent again
 MOST_CHARACTERS = 1_000_000  # of a reply: several times those of 32,768 tokens; longer ones need much memory
 BASE_URL = ". If they fail too, check the URL: most servers' base URLs end with /v1"
+MOST_FAILURES = 20  # requests that fail one after the other, before anything was answered, until no more are sent
 MOST_MENDS = 10  # changes to one request: more than there are reasons to reject it (see `Refusals`)
 
 Body = dict[str, Any]
@@ -104,6 +105,7 @@ class Endpoint:
         self._timeout, self._connect_timeout, self._max_body_mib = timeout, connect_timeout, max_body_mib
         self._account = account
         self._reached = False
+        self._failures: int | None = 0  # requests that failed so far; None once one was answered
         self._here = threading.local()  # its `session` is that of the event loop in this thread
 
     async def _probe(self, http: Any, path: str) -> None:
@@ -153,7 +155,8 @@ class Endpoint:
 
         The request first waits for a free place, then for the budget. If the budget is spent, nothing is sent and the
         status is NOT_ASKED. The openai client sends and retries, but we read the body ourselves, because its own
-        objects would take a third of the time. Raises InputError if the server cannot be reached or rejects the key.
+        objects would take a third of the time. Raises InputError if the server cannot be reached or rejects the key, and
+        if MOST_FAILURES requests failed and none was answered: then the server does not work at all.
         """
         session: _Session | None = getattr(self._here, "session", None)
         if session is None or session.loop is not asyncio.get_running_loop() or session.is_failed:
@@ -162,7 +165,11 @@ class Endpoint:
             await asyncio.shield(session.probe)
             self._reached = True
         async with session.places:
-            return await self._send(session.client, path, body, read, mend)
+            reply = await self._send(session.client, path, body, read, mend)
+        if self._failures is not None and self._failures >= MOST_FAILURES:
+            said = f"the first {self._failures} requests failed, so no more are sent"
+            raise InputError(f"{self.url}: {said}; the last one {reply.status}")
+        return reply
 
     def _open_session(self, path: str) -> _Session:
         import openai
@@ -198,6 +205,7 @@ class Endpoint:
                 await _post_mended(client, path, body, mend)
             if under_way.refusal:
                 raise ValueError(under_way.refusal)
+            self._failures = None
             answer = read_json(scrub(under_way.text))
             said, status = read(answer)
             if len(said) > MOST_CHARACTERS:
@@ -208,6 +216,8 @@ class Endpoint:
                 status = NOT_ASKED
             else:
                 status = f"failed: {one_line(scrub(self._reason(error, under_way)))}"
+                if self._failures is not None and not isinstance(error, ValueError) and not _is_about_body(error):
+                    self._failures += 1
         finally:
             bill.close()
         counts = token_count(answer, "prompt_tokens"), token_count(answer, "completion_tokens")
@@ -236,6 +246,11 @@ class Endpoint:
 
     def _key(self) -> str:
         return read_key(self._key_env) or "none"  # local servers need no key, but the client insists on one
+
+
+def _is_about_body(error: Exception) -> bool:
+    """Whether the server rejected this request, as too long for example. It may accept others."""
+    return getattr(error, "status_code", None) in (*REFUSED, 413)
 
 
 async def _post_mended(client: Any, path: str, body: Body, mend: Mend | None) -> None:
