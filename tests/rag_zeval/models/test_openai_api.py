@@ -94,7 +94,7 @@ def test_a_server_that_never_answers_is_not_asked_about_everything(
     if is_about_body or answered:
         assert len(ask(endpoint, *requests, concurrency=1)) == 30
     else:
-        told = f"{endpoint.url}: the first 20 requests failed, so no more are sent; the last one failed: HTTP 404: no such"
+        told = f"{endpoint.url}: the first 20 requests failed, so no more are sent; the last one failed: HTTP 404: no"
         with pytest.raises(InputError, match=re.escape(told)):
             ask(endpoint, *requests, concurrency=1)
         assert len(endpoint.requests) == 20
