@@ -155,8 +155,8 @@ class Endpoint:
 
         The request first waits for a free place, then for the budget. If the budget is spent, nothing is sent and the
         status is NOT_ASKED. The openai client sends and retries, but we read the body ourselves, because its own
-        objects would take a third of the time. Raises InputError if the server cannot be reached or rejects the key. Also
-        if MOST_FAILURES requests failed and none was answered: then the server does not work at all.
+        objects would take a third of the time. Raises InputError if the server cannot be reached or rejects the key,
+        and if MOST_FAILURES requests failed and none was answered.
         """
         session: _Session | None = getattr(self._here, "session", None)
         if session is None or session.loop is not asyncio.get_running_loop() or session.is_failed:
