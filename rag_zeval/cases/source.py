@@ -57,6 +57,11 @@ class Source:
         if not self.survey.sample:
             reasons = [f"{place}: {row}" for place, row in islice(rows(), MOST_TOLD)]
             raise InputError(header) if header else BadRows(reasons, number, number, others=False)
+        if (parent := self.survey.parent) is not None:
+            raise InputError(
+                f"{name}: rows are parts of other rows, by column '{parent}': write one row for each question, with "
+                f"its answer and contexts. If each row is an answer of its own, remove '{parent}'"
+            )
         try:
             with locate(name):
                 self.wanted = wanted.as_written(self.survey)

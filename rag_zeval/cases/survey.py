@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -17,6 +17,7 @@ from rag_zeval.files import Row
 UNNAMED = ("(column ", "Unnamed: ")  # how we and pandas call a column without a name
 LOOKED_AT = 100  # rows whose values are compared with what a column's name says
 DECIMAL_COMMA = re.compile(r"\s*\d+,(?:\d{1,2}|\d{4,})\s*|\s*0,\d+\s*")  # 1,234 may be a thousand
+PARENT = re.compile(r"parent.*id\Z", re.IGNORECASE)  # parent_id, parentObservationId, parent_run_id
 TEXT, QUOTED, OBJECT, ERROR = "text", "JSON string", "object", "error"  # kinds of values
 
 
@@ -77,6 +78,19 @@ class Survey:
         """The columns in which every text is a JSON string."""
         return {name for name, kinds in self.kinds.items() if QUOTED in kinds and TEXT not in kinds}
 
+    @cached_property
+    def parent(self) -> str | None:
+        """The column with the id of another row, if rows are parts of others: the steps of a trace, or a thread."""
+        paths = {path for row in self.sample for path in _paths(row)}
+        for name in filter(PARENT.search, self.there):
+            parents = {str(value) for value in self.values(name)}
+            for path in paths if parents else ():
+                ids = list(map(str, self.values(path)))
+                own = any(str(at_path(row, name)) == str(at_path(row, path)) for row in self.sample)
+                if not own and len(ids) == len({*ids}) and parents.issubset(ids):
+                    return name
+        return None
+
     def values(self, path: str) -> list[Any]:
         """Return the values of a column, or at a path, in the first rows."""
         found = (at_path(row, path) for row in self.sample)
@@ -86,6 +100,12 @@ class Survey:
         """Whether there are values at a path, and all pass the test."""
         values = self.values(path)
         return bool(values) and all(map(test, values))
+
+
+def _paths(row: Row) -> Iterator[str]:
+    """Yield the columns of a row, and the fields of objects in them."""
+    for name, value in row.items():
+        yield from (f"{name}.{field}" for field in value) if isinstance(value, Mapping) else (name,)
 
 
 def _kind(value: Any) -> str:

@@ -588,6 +588,26 @@ def test_the_same_answer_to_all_questions_is_told() -> None:
     assert "are the same" not in str(read_cases([*rows[:2], {**rows[2], "answer": "So."}]))
 
 
+def test_the_steps_of_a_trace_are_no_cases() -> None:
+    """Langfuse, Phoenix and LangSmith export one row for each step."""
+    row = {"question": "q?", "answer": "a", "contexts": "c"}
+    steps = [
+        {**row, "context": {"span_id": f"{at}{step}", "trace_id": f"{at}0"}, "parent_id": f"{at}0" if step else None}
+        for at in range(2)
+        for step in range(3)
+    ]
+    told = (
+        "rows are parts of other rows, by column 'parent_id': write one row for each question, with its answer and con"
+    )
+    with pytest.raises(InputError, match=told):
+        read_cases(steps)
+    for parents in (None, None), ("doc-1", "doc-2"):  # whole traces; chunks of documents
+        rows = [{**step, "parent_id": parent} for step, parent in zip(steps[::3], parents, strict=True)]
+        assert len(read_cases(rows).cases) == 2
+    rows = [{**row, "document_id": f"d{at}", "parent_id": f"d{at}"} for at in range(2)]
+    assert len(read_cases(rows).cases) == 2
+
+
 def test_milliseconds_in_a_column_of_seconds_are_told() -> None:
     rows = [{"question": f"{at}?", "answer": "a", "contexts": "c", "latency_s": 800 * at} for at in range(4)]
     told = "latency in seconds: half of them are 1,200 or more; if these are milliseconds, divide them by 1,000"
