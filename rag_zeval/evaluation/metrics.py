@@ -141,8 +141,8 @@ def check_scorers(names: Sequence[Named], judges: Judges, asking: bool = True) -
     if judges.asking.variant is not None:
         find_variant(judges.asking.variant)
     if judges.model is not None:
-        check_model(judges.model)
         check_extra_body(judges.model, judges.calls.get("extra_body"))
+        check_model(judges.model)
         if JUDGE in names:
             check_structured(judges.model, judges.asking.structured)
     if judges.embeddings is not None:

@@ -162,8 +162,8 @@ def open_backend(
         InputError: For a malformed spec, a folder without a model, and a limit, key or extra field that cannot be used.
     """
     spec = str(spec)
-    check_model(spec)
     check_extra_body(spec, extra_body)
+    check_model(spec)
     if (endpoint := check_spec(spec)) is not None:
         from rag_zeval.models.openai_api import OpenAIBackend
 
