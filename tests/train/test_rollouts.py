@@ -63,9 +63,14 @@ def test_a_single_answer_counts_for_nothing_that_is_about_pairs() -> None:
 def test_ranks_get_whole_prompts_and_about_as_much_work(
     ranks: int, each: int, rollouts: int, data: st.DataObject
 ) -> None:
-    prompts = ranks * each
-    work = data.draw(st.lists(st.integers(1, 99), min_size=prompts * rollouts, max_size=prompts * rollouts))
-    parts = partitions_by_prompt(work, ranks, True, rollouts=rollouts)
+    """Prompts whose rewards are all equal are no work, if the engine skips them."""
+    rows = ranks * each * rollouts
+    work = data.draw(st.lists(st.integers(1, 99), min_size=rows, max_size=rows))
+    rewards = data.draw(st.none() | st.lists(st.sampled_from([0.0, 1.5]), min_size=rows, max_size=rows))
+    parts = partitions_by_prompt(work, ranks, True, rollouts=rollouts, rewards=rewards)
+    for start in range(0, rows, rollouts):
+        if rewards is not None and len({*rewards[start : start + rollouts]}) == 1:
+            work[start : start + rollouts] = [0] * rollouts
     assert sorted(row for part in parts for row in part) == list(range(len(work)))
     for part in parts:
         assert len(part) == each * rollouts
