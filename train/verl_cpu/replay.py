@@ -1,8 +1,8 @@
 """Keep all rollouts of a prompt on one rank, so that the engine computes their shared prefix only once.
 
 verl distributes single rows to the ranks, so that all get about the same number of tokens.
-`trainer.v1.sampler.custom_sampler` names this replay buffer, which is created in the process of verl's trainer. There
-it replaces the function that distributes rows. If the engine skips prompts whose rollouts all have the same reward, the
+`trainer.v1.sampler.custom_sampler` names this replay buffer, which is used in the process of verl's trainer. There it
+replaces the function that distributes rows. If the engine skips prompts whose rollouts all have the same reward, the
 ranks get about as many tokens of the others. `sampler_kwargs.all_rows_learn` says that none is skipped, because of a KL
 term for example.
 """
@@ -21,19 +21,14 @@ from train.rollouts.ordered_buffer import OrderedReplayBuffer
 class PromptsTogether(OrderedReplayBuffer):
     """A replay buffer with rows in a fixed order, which are distributed to the ranks by prompt."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        by_prompt = partial(partitions_by_prompt, rollouts=self.rollouts_per_prompt)
-        trainer_base.get_seqlen_balanced_partitions = by_prompt
-
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[Any, dict[str, Any]]:
         batch, metrics = super().sample(global_steps, partition_id, batch_size)
-        if batch.keys and partition_id != "val" and not self.sampler_kwargs.get("all_rows_learn", True):
+        rewards = None
+        if batch.keys and not self.sampler_kwargs.get("all_rows_learn", True):
             data = tq.kv_batch_get(keys=batch.keys, partition_id=partition_id, select_fields=["rm_scores"])
             rewards = data["rm_scores"].sum(dim=1).tolist()
-            trainer_base.get_seqlen_balanced_partitions = partial(
-                partitions_by_prompt, rollouts=self.rollouts_per_prompt, rewards=rewards
-            )
+        by_prompt = partial(partitions_by_prompt, rollouts=self.rollouts_per_prompt, rewards=rewards)
+        trainer_base.get_seqlen_balanced_partitions = by_prompt
         return batch, metrics
 
 
