@@ -84,7 +84,8 @@ class Survey:
         paths = {path for row in self.sample for path in _paths(row)}
         for name in filter(PARENT.search, self.there):
             parents = {str(value) for value in self.values(name)}
-            for path in paths if parents else ():
+            has_roots = 0 < self.there[name] < self.rows
+            for path in paths if has_roots else ():
                 ids = list(map(str, self.values(path)))
                 own = any(str(at_path(row, name)) == str(at_path(row, path)) for row in self.sample)
                 if not own and len(ids) == len({*ids}) and parents.issubset(ids):

@@ -601,7 +601,7 @@ def test_the_steps_of_a_trace_are_no_cases() -> None:
     )
     with pytest.raises(InputError, match=told):
         read_cases(steps)
-    for parents in (None, None), ("doc-1", "doc-2"):  # whole traces; chunks of documents
+    for parents in (None, None), ("doc-1", "doc-2"), ("10", "00"):  # whole traces; documents; nothing is the first step
         rows = [{**step, "parent_id": parent} for step, parent in zip(steps[::3], parents, strict=True)]
         assert len(read_cases(rows).cases) == 2
     rows = [{**row, "document_id": f"d{at}", "parent_id": f"d{at}"} for at in range(2)]
