@@ -72,6 +72,9 @@ class TransformersBackend(FolderModel):
                     longest_first.append(self._pool.submit(_run_elsewhere, *self._elsewhere, batch))
                 for done in longest_first:  # in this order, whichever ends first, so that equal runs write equal files
                     yield from done.result()
+        except KeyboardInterrupt:
+            _kill_processes(self._pool)
+            raise
         finally:
             for waiting in longest_first:
                 waiting.cancel()
@@ -134,6 +137,13 @@ def _processes(count: int) -> ProcessPoolExecutor:
     """Return the pool for all models of this process. Starting a process takes longer than loading a model."""
     spawn = multiprocessing.get_context("spawn")  # torch does not survive a fork
     return ProcessPoolExecutor(count, mp_context=spawn, initializer=_end_with_parent)
+
+
+def _kill_processes(pool: ProcessPoolExecutor) -> None:
+    """End a pool at once. Without this, Python waits at its end for the batches that are being computed."""
+    _processes.cache_clear()
+    for process in list(pool._processes.values()):
+        process.kill()
 
 
 @contextmanager

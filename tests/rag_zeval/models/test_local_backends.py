@@ -150,11 +150,19 @@ def test_models_asked_one_after_the_other_share_their_processes(tiny_model: str,
     assert len(started) == 2 and written[0] != written[1]
 
 
-def test_processes_end_with_the_one_that_asks(tiny_model: str, tmp_path: Path) -> None:
+INTERRUPTED = """for child in psutil.Process().children():
+            if any("spawn_main" in word for word in child.cmdline()):
+                child.suspend()  # as in the middle of a long batch
+        threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        ask()"""
+
+
+@pytest.mark.parametrize("end", ["psutil.Process().kill()", INTERRUPTED], ids=["killed", "ctrl-c"])
+def test_processes_end_with_the_one_that_asks(tiny_model: str, tmp_path: Path, end: str) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         """if __name__ == "__main__":
-        import sys
+        import os, signal, sys, threading
         import psutil
         from rag_zeval.models import transformers_local
         transformers_local.BATCH_ROWS = 1
@@ -162,9 +170,12 @@ def test_processes_end_with_the_one_that_asks(tiny_model: str, tmp_path: Path) -
         from rag_zeval.models.language_model import Request
         from rag_zeval.models.open import open_backend
         backend = open_backend(sys.argv[1], processes=2)
-        list(as_finished(backend.complete, [Request(({"role": "user", "content": text},)) for text in "ab"], 2))
-        print(*(child.pid for child in psutil.Process().children()))
-        psutil.Process().kill()"""
+        def ask():
+            list(as_finished(backend.complete, [Request(({"role": "user", "content": text},)) for text in "ab"], 2))
+        ask()
+        print(*(child.pid for child in psutil.Process().children()), flush=True)
+        """
+        + end
     )
     done = subprocess.run([sys.executable, str(script), tiny_model], capture_output=True, text=True, timeout=120)
     children = [int(pid) for pid in done.stdout.split()]
