@@ -82,9 +82,20 @@ def _named_status(error: dict[str, Any]) -> int | None:
     return next((status for status, name in NAMED.items() if any(map(name.search, names))), None)
 
 
+def _said(value: Any) -> str:
+    """Return a field of an error as text: a text, or FastAPI's list of what is wrong where ("" for anything else).
+
+    An entry of that list also holds what was sent, which is left out.
+    """
+    if isinstance(value, list) and all(isinstance(one, dict) and isinstance(one.get("msg"), str) for one in value):
+        places = (one["loc"] if isinstance(one.get("loc"), list) else [] for one in value)
+        return "; ".join(": ".join([".".join(map(str, at)), one["msg"]]) for at, one in zip(places, value, strict=True))
+    return value if isinstance(value, str) else ""
+
+
 def _message(error: dict[str, Any]) -> str:
     """Return an error's message. A router such as OpenRouter adds the message of the server behind it."""
-    said = next((text for name in MESSAGES if isinstance(text := error.get(name), str) and text.strip()), "")
+    said = next((text for name in MESSAGES if (text := _said(error.get(name))).strip()), "")
     metadata = error.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, dict) else None
     return f"{said}: {raw}" if said and isinstance(raw, str) and raw.strip() else said

@@ -34,6 +34,7 @@ PROMPT = re.compile(
 LONGEST = re.compile(
     rf"(?:at most|<=|less than or equal to|\[1,|tokens(?:: \d{{1,9}})? >|exceeds? the model limit of) ?`?{_COUNT}"
 )
+_PLAIN = re.compile(r"[\w ,.]{20,60}", re.ASCII)  # words of a prompt that are spelled alike in every encoding
 REPLY_LENGTH = re.compile(r"(?i)max_new_tokens|\bmax(?:imum)? tokens\b")  # how others call a limit of tokens
 
 
@@ -72,7 +73,7 @@ class Refusals:
         leaves too little of the window.
         """
         message, parameter = error_fields(answer)
-        said = f"{message[:LINE_READ]} {parameter}"
+        said = f"{_before_echo(message, sent)[:LINE_READ]} {parameter}"
         limit = next((sent[name] for name in TOKEN_LIMITS if name in sent), None)
         if limit is not None and (window := _number(WINDOW, said)) is not None:
             lower = self._lower_limit(asked["max_tokens"], limit, window, _number(PROMPT, said))
@@ -127,6 +128,15 @@ class Refusals:
 
     def _tell(self, consequence: str) -> None:
         print(f"note: {self._where}: {consequence}", file=sys.stderr)
+
+
+def _before_echo(message: str, sent: Body) -> str:
+    """Return an error's message up to where it repeats the prompt, if it does.
+
+    Some servers repeat the whole request in an error. It names every parameter, and its texts are no server's words.
+    """
+    quoted = (_PLAIN.search(one["content"]) for one in sent.get("messages", ()))
+    return min((message.partition(words[0])[0] for words in quoted if words), key=len, default=message)
 
 
 def _other_form(name: str, value: Any) -> Body | None:

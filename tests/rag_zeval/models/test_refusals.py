@@ -346,6 +346,39 @@ def test_the_words_of_vendors_are_understood(answer: Any, change: Body | None) -
         assert isinstance(differing[name], value) if isinstance(value, type) else differing[name] == value
 
 
+def of_fastapi(place: str, said: str, sent: Any) -> Body:
+    return {"detail": [{"type": "missing", "loc": ["body", place], "msg": said, "input": sent}]}
+
+
+@pytest.mark.parametrize(
+    ("answer", "refused"),
+    [
+        (lambda sent: of_fastapi("metadata", "Field required", sent), None),
+        (lambda sent: of_fastapi("seed", "Extra inputs are not permitted", 7), "seed"),
+        (lambda sent: {"object": "error", "message": f"1 error: {of_fastapi('metadata', 'missing', sent)}"}, None),
+        (lambda sent: {"error": {"message": f"cannot read {json.dumps(sent)}", "param": None}}, None),
+        (lambda sent: {"error": {"message": f"cannot read {json.dumps(sent)}", "param": "top_p"}}, "top_p"),
+        (lambda sent: {"error": {"message": f"no seed, please: {json.dumps(sent)}"}}, "seed"),
+    ],
+)
+def test_an_error_that_repeats_the_request_names_no_parameter_by_that(
+    answer: Callable[[Body], Body], refused: str | None
+) -> None:
+    """Else one such answer would change how all later cases are judged."""
+    text = 'Judge "strictly":\nthe maximum context length is 100 tokens, temperature and top_p are unsupported.'
+    asked = {"model": "m", "messages": [{"role": "user", "content": text}], **ASKED}
+    refusals = Refusals("here")
+    mended = refusals.mended(asked, asked, json.dumps(answer(asked)))
+    left = {name: value for name, value in asked.items() if name != refused}
+    assert (mended, refusals.allowed(asked)) == (None if refused is None else left, left)
+
+
+def test_the_status_of_a_request_that_was_refused_says_what_is_wrong_where(endpoint: Any) -> None:
+    endpoint.replies = lambda body: {"status": 422, "body": of_fastapi("metadata", "Field required", body)}
+    ((_, reply),) = as_finished(OpenAIBackend("m", endpoint.url).complete, [Request(({"content": "Why?"},))], 1)
+    assert reply.status == "failed: HTTP 422: body.metadata: Field required"
+
+
 REFUSABLE = ["max_tokens", "max_completion_tokens", "top_p", "seed", "temperature", "response_format"]
 
 
