@@ -110,6 +110,12 @@ def hide_header(value: str) -> None:
             hide(b64decode(credentials.strip()).decode().partition(":")[2])
 
 
+def hide_secret_header(name: str, value: str) -> None:
+    """Hide the value of a header that its name or its form calls a secret. Others, such as a team's name, stay."""
+    if NAMED.search(name) or _is_random(value):
+        hide_header(value)
+
+
 def hide_environment(environment: Mapping[str, str] = os.environ) -> None:
     """Hide the values of variables named ..._KEY, ..._TOKEN, ..._SECRET or ..._PASSWORD that look random."""
     for name, value in environment.items():

@@ -14,7 +14,7 @@ from rag_zeval.budget import NOT_ASKED, Account, Bill, BudgetSpent, token_count
 from rag_zeval.errors import InputError, needed
 from rag_zeval.files import locate
 from rag_zeval.models.http_errors import RETRIES, error_status, error_text
-from rag_zeval.models.keys import needed_key, read_key
+from rag_zeval.models.keys import gateway_headers, needed_key, read_key
 from rag_zeval.models.language_model import Reply
 from rag_zeval.models.responses.bounded_http import (
     MIB,
@@ -65,8 +65,9 @@ class Endpoint:
     extra_body: fields that callers of `post` add to their requests. They are part of `identity`.
     The key comes from the environment variable named by api_key_env. Only the HTTP client keeps it, and it is removed
     from everything that the server sends (`scrub`).
-    Raises InputError if that variable is not set or holds no key, if a limit is not above 0, and if the openai package
-    is missing.
+    Every request has the headers of `gateway_headers`, too.
+    Raises InputError if that variable is not set or holds no key, for headers that cannot be sent, if a limit is not
+    above 0, and if the openai package is missing.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class Endpoint:
             with locate("api_key_env"):
                 needed_key(api_key_env, "the API key")
         read_key(self._key_env)
+        gateway_headers()
         if concurrency < 1:
             raise InputError(f"concurrency is {concurrency}, must be at least 1")
         limits = {"timeout": timeout, "connect_timeout": connect_timeout, "max_body_mib": max_body_mib}
@@ -105,7 +107,7 @@ class Endpoint:
         self._timeout, self._connect_timeout, self._max_body_mib = timeout, connect_timeout, max_body_mib
         self._account = account
         self._reached = False
-        self._failures: int | None = 0  # requests that failed so far; None once one was answered
+        self._answered, self._failures = False, 0  # whether a request was answered; how many failed
         self._here = threading.local()  # its `session` is that of the event loop in this thread
 
     async def _probe(self, http: Any, path: str) -> None:
@@ -129,7 +131,7 @@ class Endpoint:
         import anyio
         import openai
 
-        url, headers = f"{self.url}{place}", {"Authorization": f"Bearer {self._key()}"}
+        url, headers = f"{self.url}{place}", {"Authorization": f"Bearer {self._key()}", **gateway_headers()}
         # connecting has a shorter limit than the whole, so that we can tell the two timeouts apart
         timeout = openai.Timeout(None, connect=0.9 * self._connect_timeout)
         status, told = None, f"no answer within {self._connect_timeout:g} s"
@@ -166,7 +168,7 @@ class Endpoint:
             self._reached = True
         async with session.places:
             reply = await self._send(session.client, path, body, read, mend)
-        if self._failures is not None and self._failures >= MOST_FAILURES:
+        if not self._answered and self._failures >= MOST_FAILURES:
             said = f"the first {self._failures} requests failed, so no more are sent"
             raise InputError(f"{self.url}: {said}; the last one {reply.status}")
         return reply
@@ -181,6 +183,7 @@ class Endpoint:
             api_key=self._key(),
             timeout=openai.Timeout(self._timeout, connect=self._connect_timeout),
             max_retries=self._max_retries,
+            default_headers=gateway_headers(),
             http_client=http,
         )
         probe = None if self._reached else loop.create_task(self._probe(http, path))
@@ -205,8 +208,8 @@ class Endpoint:
                 await _post_mended(client, path, body, mend)
             if under_way.refusal:
                 raise ValueError(under_way.refusal)
-            self._failures = None
             answer = read_json(scrub(under_way.text))
+            self._answered = True
             said, status = read(answer)
             if len(said) > MOST_CHARACTERS:
                 raise ValueError(f"the reply has {len(said):,} characters; at most {MOST_CHARACTERS:,} are read")
@@ -216,8 +219,7 @@ class Endpoint:
                 status = NOT_ASKED
             else:
                 status = f"failed: {one_line(scrub(self._reason(error, under_way)))}"
-                if self._failures is not None and not isinstance(error, ValueError) and not _is_about_body(error):
-                    self._failures += 1
+                self._failures += not self._answered and not _is_about_body(error)
         finally:
             bill.close()
         counts = token_count(answer, "prompt_tokens"), token_count(answer, "completion_tokens")
@@ -233,7 +235,12 @@ class Endpoint:
         if isinstance(error, openai.APIConnectionError):
             return self._connection_reason(error.__cause__ or error)
         if isinstance(error, TimeoutError):
-            return f"no answer within {self._timeout:g} s"
+            said = f"no answer within {self._timeout:g} s"
+            if under_way.error is not None:  # it is there, but says no: more time would not help
+                said += f"; the last error was HTTP {under_way.error}"
+            elif under_way.sent > 1:
+                said += f" to the last of {under_way.sent} requests"
+            return said
         return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
 
     def _connection_reason(self, error: BaseException) -> str:
@@ -265,7 +272,8 @@ async def _post_mended(client: Any, path: str, body: Body, mend: Mend | None) ->
                 raise
             if (mended := mend(body, exchange.get().text)) is None:
                 raise
-            body = mended
-            if (bill := exchange.get().bill) is not None:
-                bill.change(body)
+            body, under_way = mended, exchange.get()
+            under_way.error = None
+            if under_way.bill is not None:
+                under_way.bill.change(body)
     await client.post(path, body=body, cast_to=str)

@@ -32,8 +32,8 @@ class Exchange:
     """The HTTP requests that one reply takes, and the last answer to them.
 
     sent: requests so far. status, text: HTTP status and body of the last answer, unchanged. utf8: whether the body is
-    UTF-8; otherwise the text has U+FFFD in place of some bytes. refusal: why the body was not read, or None. bill:
-    counts what the requests cost.
+    UTF-8; otherwise the text has U+FFFD in place of some bytes. refusal: why the body was not read, or None. error: the
+    HTTP status of the last answer that was an error. bill: counts what the requests cost.
     """
 
     sent: int = 0
@@ -41,6 +41,7 @@ class Exchange:
     text: str = ""
     utf8: bool = True
     refusal: str | None = None
+    error: int | None = None
     bill: Bill | None = None
 
 
@@ -87,6 +88,7 @@ def open_http(max_bytes: int, error_status: Callable[[Any], int | None] = lambda
                     under_way.bill.end(under_way.status, answer)  # status 200 may be billed, whatever the body says
             headers = {name: value for name, value in response.headers.items() if name in KEPT_HEADERS}
             hidden = error_status(answer) if response.is_success else None
+            under_way.error = hidden or (under_way.error if response.is_success else response.status_code)
             if NO_MONEY in under_way.text and (hidden or not response.is_success):
                 headers["x-should-retry"] = "false"
             return type(response)(hidden or response.status_code, headers=headers, request=request)

@@ -70,6 +70,7 @@ EMPTY_ACCOUNT = {"error": {"message": "You exceeded your current quota", "code":
         ({"status": 429, "body": EMPTY_ACCOUNT}, "HTTP 429: You exceeded your current quota", 1),
         ("half", "peer closed", 2),
         ("hang", "no answer within 2 s", 1),
+        ({"status": 429, "headers": {"Retry-After": "9"}}, "no answer within 2 s; the last error was HTTP 429", 1),
     ],
 )
 def test_what_goes_wrong_is_the_status_of_that_request_alone(endpoint: Any, act: Any, reason: str, calls: int) -> None:
@@ -421,6 +422,36 @@ def test_the_key_comes_from_the_named_variable_and_is_not_kept(endpoint: Any, mo
     list(as_finished(backend.complete, [request()], 1))
     assert endpoint.headers[0]["authorization"] == "Bearer sk-secret"
     assert "sk-secret" not in repr(vars(backend)) + backend.identity + backend.name
+
+
+def test_headers_of_a_gateway_go_with_every_request_and_a_secret_among_them_is_not_shown(
+    endpoint: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Team: customer service claims\n\n ocp-apim-key:kr9f8e-subscription ")
+    monkeypatch.setenv("JUDGE_KEY", "kr4711-of-the-judge")
+    endpoint.models_status = 401  # so the key is tried with a second request
+    told = "customer service claims: kr9f8e-subscription"
+    endpoint.replies = lambda body: told if body else {"status": 400, "body": {"error": {"message": "no messages"}}}
+    (reply,) = ask(endpoint, api_key_env="JUDGE_KEY")
+    for sent in endpoint.headers:
+        assert (sent["x-team"], sent["ocp-apim-key"]) == ("customer service claims", "kr9f8e-subscription")
+        assert sent["authorization"] == "Bearer kr4711-of-the-judge"
+    assert len(endpoint.headers) == 2 and reply.text == "customer service claims: [key]"
+
+
+def test_a_gateway_may_want_another_authorization_than_the_key(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "authorization: Basic YW5uOnNlc2FtZTQ3MTE=")
+    endpoint.models_status, endpoint.replies = 401, "the password is sesame4711"
+    assert ask(endpoint)[0].text == "the password is [key]"
+    assert {sent["authorization"] for sent in endpoint.headers} == {"Basic YW5uOnNlc2FtZTQ3MTE="}
+
+
+@pytest.mark.parametrize("line", ["X-Team", "X-Team:", ": kr4711", "X Team: kr4711", "X-Team: kr4711 für uns"])
+def test_a_line_that_is_no_header_is_named_and_not_shown(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", f"X-Good: yes\n{line}")
+    with pytest.raises(InputError, match="OPENAI_CUSTOM_HEADERS, line 2: expected NAME: value") as error:
+        open_backend("openai:judge@http://127.0.0.1:9/v1")
+    assert "4711" not in str(error.value)
 
 
 def test_extra_fields_are_sent_also_in_a_changed_request_and_make_another_model(endpoint: Any) -> None:
