@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, fields
 from inspect import signature
 from pathlib import Path
@@ -18,11 +19,12 @@ from rag_zeval.models.as_finished import awaitable
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.open import open_backend
 from rag_zeval.results import Judged, over_trials
+from rag_zeval.scorers.score import Scorer
 from rag_zeval.scoring.opening import Asking
 from rag_zeval.scoring.prices import open_account, price_of, prices_of_rows, read_prices
 from rag_zeval.scoring.spending import Spending
 from rag_zeval.scoring.summary import Summary, column_cells, summarize
-from rag_zeval.text import one_line
+from rag_zeval.text import counted, one_line
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]
@@ -42,7 +44,7 @@ class Results(list[Judged]):
         self.summary, self.spending = summary, spending
 
     def __repr__(self) -> str:
-        lines = [f"{len(self)} results, one for each answer and metric:"]
+        lines = [f"{counted(len(self), 'result')}, one for each answer and metric:"]
         for column in self.summary.columns:
             mean, interval, scored = column_cells(column)
             lines.append(f"{column.metric}, {column.system}: mean {mean}, 95% interval {interval}, {scored} scored")
@@ -61,7 +63,7 @@ class Results(list[Judged]):
 def evaluate(
     source: Any,
     *,
-    scorers: str | Sequence[str] | None = None,
+    scorers: str | Scorer | Sequence[str | Scorer] | None = None,
     criteria: str | Path | Sequence[str | Path] = (),
     model: str | Path | None = None,
     against: str | None = None,
@@ -96,8 +98,8 @@ def evaluate(
     Args:
         source: The questions and answers, or the path of the file that holds them. The answers of several systems are
             in one source, with a column `system` that names them.
-        scorers: One name, names with commas between them, or a list of names. Default: "rag_zeval", unless there are
-            criteria.
+        scorers: One name, names with commas between them, or a list of names. A list may also hold scorers of your own
+            (see `AnswerScorer`). Default: "rag_zeval", unless there are criteria.
         criteria: A criteria file (YAML) that makes a scorer of your own, or a list of such files. "relevance",
             "completeness" and "conciseness" are included.
         model: The judge: "openai:MODEL", "openai:MODEL@URL", or a folder; see `open_backend`.
@@ -136,7 +138,10 @@ def evaluate(
             the dollars if there are `prices`.
 
     Raises:
-        InputError: If a source, scorer, criteria file or model cannot be used; before any call.
+        InputError: If a source, scorer, criteria file, model or result file cannot be used; before any call. Also if
+            the judge cannot be reached or refuses the key, and if the first 20 requests to it failed; `out` then has
+            the rows that are finished.
+        OSError: If a file cannot be written: `out`, or without it one in the folder for temporary files.
         TypeError: For an unknown keyword, also if no judge is asked.
     """
     if "account" in calls:
@@ -165,8 +170,8 @@ def evaluate(
     spending = Spending(prices_of_rows(judge, listed))
     for line in judged_by(run):
         print(line, file=sys.stderr)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "results.jsonl" if out is None else Path(out)
+    with tempfile.TemporaryDirectory() if out is None else nullcontext("") as folder:
+        path = Path(folder, "results.jsonl" if out is None else out)
         kept = reply_cache(path, chosen) if cache is None else Path(cache)
         with score(run, path, kept, spending) as rows:
             results = Results(over_trials(rows), summarize(rows), spending)

@@ -1,5 +1,6 @@
 """Metrics: a scorer with the kind of reference that it uses, opened by the names that users give."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -29,7 +30,7 @@ from rag_zeval.scorers.bert_score import BertScore
 from rag_zeval.scorers.claim_checkers import CheckedClaims
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.registry import CHECKER_SCORERS, CRITERIA_FILES, JUDGE, SCORERS, Named, name_of, needs_of
-from rag_zeval.scorers.score import Scored
+from rag_zeval.scorers.score import Scored, Scorer
 from rag_zeval.scoring.in_pieces import shown_whole
 from rag_zeval.scoring.in_windows import Parts, plan_parts
 from rag_zeval.scoring.opening import Asking, Models, asks_judge, embeds, open_scorer
@@ -85,17 +86,21 @@ class Metric(Work):
         return result_row(self.row_id(key), *of, self.scorer, shown_whole(scored), made_by)
 
 
-def chosen_scorers(given: str | Sequence[str] | None, criteria: str | Path | Sequence[str | Path] = ()) -> list[Named]:
+def chosen_scorers(
+    given: str | Scorer | Sequence[str | Scorer] | None, criteria: str | Path | Sequence[str | Path] = ()
+) -> list[Named]:
     """Return the scorers that are named in a list, or in a text with commas between them, and those of criteria files.
 
-    Duplicate names are dropped. given: None means `rag_zeval`, or no other scorer if there are criteria files. Raises
-    InputError if there is no scorer, for a file that is no criteria file (see `read_criteria`) or has the name of one
-    of CASE_COLUMNS, and for two files of the same name.
+    A list may also hold a user's own scorers. Duplicates are dropped. given: None means `rag_zeval`, or no other scorer
+    if there are criteria files. Raises InputError if there is no scorer, for a file that is no criteria file (see
+    `read_criteria`), for two files of the same name, and for a name that is taken, also by one of CASE_COLUMNS.
     """
     if given is None:
         given = () if criteria else JUDGE
-    names = given.split(",") if isinstance(given, str) else map(str, given)
-    found: list[Named] = list(dict.fromkeys(name.strip() for name in names if name.strip()))
+    if isinstance(given, str | Scorer):
+        given = given.split(",") if isinstance(given, str) else [given]
+    named = (one if isinstance(one, Scorer) else str(one).strip() for one in given)
+    found: list[Named] = list(dict.fromkeys(one for one in named if one))
     files: dict[str, str | Path] = {}
     for file in dict.fromkeys([criteria] if isinstance(criteria, str | Path) else criteria):
         with needed("pyyaml", "--criteria"):
@@ -107,6 +112,13 @@ def chosen_scorers(given: str | Sequence[str] | None, criteria: str | Path | Seq
             raise InputError(f"--criteria {file}: '{measure.name}' is a column of the table of scores: rename the file")
         files[measure.name] = file
         found.append(measure)
+    names = [*SCORERS, *CASE_COLUMNS, *(name_of(one) for one in found if not isinstance(one, str))]
+    for own in (one for one in found if isinstance(one, Scorer)):
+        if names.count(own.name) > 1 or not re.fullmatch(r"[\w-]+", own.name):
+            raise InputError(
+                f"scorer {type(own).__name__}: choose another name than '{own.name}', of letters, digits, '-' and '_', "
+                "that no other scorer and no column of the table of scores has"
+            )
     if not found:
         raise InputError("--scorers is empty; `rag-zeval scorers` lists the names")
     return found

@@ -49,7 +49,7 @@ CHECKER_SCORERS = tuple(scorer.name for scorer in CLASSES if scorer.asks.startsw
 JUDGE = RagZeval.name  # run once per model, as are the measures that ask a judge
 COSTS = Path(__file__).with_name("costs.json")
 CRITERIA_FILES = {path.stem: path for path in sorted(Path(__file__).with_name("criteria").glob("*.yaml"))}  # that ship
-Named = str | Measure  # a scorer of a run: a name of the registry, or the measure of a criteria file
+Named = str | Measure | Scorer  # a scorer of a run: a name of the registry, that of a criteria file, or a user's own
 
 
 class Line(NamedTuple):
@@ -91,17 +91,19 @@ def _needs(scorer: type[Scorer] | Measure) -> str:
 
 def measure_of(scorer: Named) -> Measure | None:
     """Return the Measure of a scorer; None for a scorer of another kind."""
-    return scorer if isinstance(scorer, Measure) else MEASURES.get(scorer)
+    if isinstance(scorer, str):
+        return MEASURES.get(scorer)
+    return scorer if isinstance(scorer, Measure) else None
 
 
 def name_of(scorer: Named) -> str:
     """Return the name of a scorer."""
-    return scorer.name if isinstance(scorer, Measure) else scorer
+    return scorer if isinstance(scorer, str) else scorer.name
 
 
 def needs_of(scorer: Named) -> tuple[str, ...]:
     """Return the needs of a scorer, see `judge.needs`."""
-    return scorer.needs if isinstance(scorer, Measure) else NEEDS[scorer]
+    return NEEDS[scorer] if isinstance(scorer, str) else scorer.needs
 
 
 def criteria_path(name: str | Path) -> Path:

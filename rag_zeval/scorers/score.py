@@ -6,6 +6,7 @@ why, and costs nothing.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -267,7 +268,19 @@ class Scorer(ABC):
 
 
 class AnswerScorer(Scorer):
-    """Scores each answer by itself, in this process."""
+    """Scores each answer by itself, in this process.
+
+        class Short(AnswerScorer):
+            name, identity, needs = "short", "short, version 1", ("answer",)
+
+            def value(self, example: Example, answer: str) -> float:
+                return float(len(answer) < 400)
+
+        evaluate(frame, scorers=["rag_zeval", Short()], model="openai:gpt-4o-mini")
+
+    Scores of your own go from 0 to 1, the higher the better: reports and comparisons expect that. Change `identity`
+    with the code: a result file takes no rows of other code.
+    """
 
     def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
         for example in examples:
@@ -275,7 +288,10 @@ class AnswerScorer(Scorer):
 
     def _score(self, example: Example, answer: str) -> Score:
         try:
-            return Score(self.value(example, answer))
+            value = float(self.value(example, answer))  # NumPy's numbers, too
+            if not math.isfinite(value):
+                raise Failed(f"the value is {value}")
+            return Score(value)
         except Failed as failure:
             return Score(None, f"failed: {failure}")
         except Exception as error:  # out of memory, or what a model's own code raises

@@ -59,7 +59,9 @@ def shares_questions(scorer: Named) -> bool:
 
 
 def open_scorer(name: Named, models: Models, asking: Asking) -> Scorer:
-    """Return the scorer with this name in the registry, or of a criteria file. `models` must hold those that it asks.
+    """Return the scorer with this name in the registry, of a criteria file, or a user's own, which is open already.
+
+    `models` must hold those that it asks.
 
     `checked_claims` cannot be opened here, because it is computed from another scorer's rows. Raises InputError for a
     model that cannot be used.
@@ -70,6 +72,8 @@ def open_scorer(name: Named, models: Models, asking: Asking) -> Scorer:
     if measure is not None:
         judge = models.judge if measure.prompts else None
         return AskingScorer(measure, judge, asking.sampling, models.embedder, asking.timeout)
+    if isinstance(name, Scorer):
+        return name
     assert isinstance(name, str)
     if name in TEXT_SCORERS:
         return TEXT_SCORERS[name]()

@@ -5,6 +5,7 @@ import contextlib
 import inspect
 import os
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -12,13 +13,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
 import rag_zeval
-from rag_zeval import Evaluator, aevaluate, evaluate, open_backend, read_judged
+from rag_zeval import Evaluator, Example, aevaluate, evaluate, open_backend, read_judged
 from rag_zeval.errors import InputError
 from rag_zeval.evaluation.api import Results
 from rag_zeval.files import read_jsonl
+from rag_zeval.scorers.score import AnswerScorer
 from rag_zeval.scripted_judge import ScriptedJudge
 
 Call = Callable[..., list[Results]]
@@ -224,6 +227,15 @@ def test_replies_that_scorers_share_are_kept_beside_the_rows(literal_judge: Scri
     assert len(literal_judge.requests) == asked + 3
 
 
+def test_a_run_with_files_of_its_own_needs_no_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container with a read-only file system and a volume for results."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    results = evaluate(rows(2), scorers="bleu", against="truth", out=tmp_path / "rows.jsonl")
+    assert len(results) == len(read_judged(tmp_path / "rows.jsonl")) == 2
+    with pytest.raises(OSError, match="missing"):
+        evaluate(rows(2), scorers="bleu", against="truth")
+
+
 def test_a_frame_has_numbers_even_if_none_is_known(scripted_judge: ScriptedJudge) -> None:
     scripted_judge.replies = "I refuse."
     frame = evaluate(rows(2), model=scripted_judge.spec()).to_pandas()
@@ -269,3 +281,35 @@ def test_fewer_cases_and_a_limit_in_dollars(
     literal_judge.requests.clear()
     whole = asyncio.run(aevaluate(rows(9), **keywords, max_cost=1))
     assert (len(whole), whole.spending.unasked, len(literal_judge.requests)) == (9, 0, 6)
+
+
+class Half(AnswerScorer):
+    """One half, as a number of NumPy; infinity for one question."""
+
+    name, identity, needs = "half", "half, version 1", ("answer", "reference")
+
+    def __init__(self, **fields: str):
+        vars(self).update(fields)
+
+    def value(self, example: Example, answer: str) -> float:
+        return numpy.float32(0.5) / (example.question != "What of 2?")
+
+
+def test_a_scorer_of_the_users_own_is_one_like_others(literal_judge: ScriptedJudge, tmp_path: Path) -> None:
+    keywords: dict[str, Any] = {"model": literal_judge.spec(), "out": tmp_path / "rows.jsonl"}
+    with numpy.errstate(all="ignore"):
+        results = evaluate(rows(3), scorers=[Half(), "rag_zeval"], criteria="relevance", **keywords)
+        own = [one for one in results if one.metric == "half@contexts"]
+        assert [(one.score, one.status) for one in own] == [(0.5, "ok")] * 2 + [(None, "failed: the value is inf")]
+        assert {one.metric for one in results} == {"half@contexts", "rag_zeval@contexts", "relevance"}
+        assert evaluate(rows(3), scorers=Half(), out=keywords["out"])[0].score == 0.5
+    with pytest.raises(InputError, match="was made with a different identity"):
+        evaluate(rows(3), scorers=[Half(identity="half, version 2")], out=keywords["out"])
+
+
+@pytest.mark.parametrize("name", ["bleu", "question", "relevance", "a b", "half@truth"])
+def test_a_scorer_of_the_users_own_has_a_name_of_its_own(name: str) -> None:
+    with pytest.raises(InputError, match=f"scorer Half: choose another name than '{name}'"):
+        evaluate(rows(1), scorers=[Half(name=name)], criteria="relevance", model="openai:judge@http://127.0.0.1:9/v1")
+    with pytest.raises(InputError, match="scorer Half: choose another name than 'half'"):
+        evaluate(rows(1), scorers=[Half(), Half()])
