@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rag_zeval.audit.corrected_table import corrected_scores
     from rag_zeval.cases.reading import read_cases
     from rag_zeval.decisions.assertions import assert_supported
+    from rag_zeval.errors import InputError
     from rag_zeval.evaluation.api import aevaluate, evaluate
     from rag_zeval.judge.evaluator import Evaluation, Evaluator
     from rag_zeval.judge.example import Example
@@ -36,11 +37,12 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "Evaluation", "Evaluator", "Example", "aevaluate", "assert_supported", "corrected_scores", "evaluate",
-    "open_backend", "read_cases", "read_judged",
+    "Evaluation", "Evaluator", "Example", "InputError", "aevaluate", "assert_supported", "corrected_scores",
+    "evaluate", "open_backend", "read_cases", "read_judged",
 ]  # fmt: skip
 PLACES = {
     "Example": "rag_zeval.judge.example",
+    "InputError": "rag_zeval.errors",
     "aevaluate": "rag_zeval.evaluation.api",
     "assert_supported": "rag_zeval.decisions.assertions",
     "corrected_scores": "rag_zeval.audit.corrected_table",

@@ -81,7 +81,12 @@ class Budget:
 
 @dataclass(frozen=True)
 class Account:
-    """The budget that pays for the calls to a model, and the model's price."""
+    """The budget that pays for the calls to a model, and the model's price.
+
+        open_backend("openai:gpt-4o-mini", account=Account(Budget(5.0), Price(0.15, 0.6)))
+
+    Once the budget is spent, no request is sent any more, and the status of its reply says so.
+    """
 
     budget: Budget
     price: Price

@@ -214,7 +214,8 @@ class Judged:
         answer: The answer that was judged.
         reference: The text that it was judged by.
         score: In the metric's own range; None if no trial has one.
-        status: The status of the first trial with a score, or of the first trial if none has one.
+        status: "ok" or "repaired" (the reply was not quite JSON) with a score, and "failed: reason" without one. It is
+            that of the first trial with a score, or of the first trial if none has one.
         claims: The answer's atomic claims as JSON; None if the metric has none.
         latency_s: How many seconds the RAG system took; None if the input does not say.
         judge: The model and the prompt that gave the score.

@@ -91,14 +91,15 @@ class Evaluator:
     def evaluate(self, question: str, reference: str, answers: Sequence[str]) -> Evaluation:
         """Judge 1 to 26 candidate answers to one question.
 
-        reference: one text. Join several contexts by blank lines, as `rag_zeval.evaluate` does. Raises InputError for
-        another number of answers, and for a text that is not a string.
+        reference: one text. Join several contexts by blank lines, as `rag_zeval.evaluate` does. If the judge gives no
+        usable reply, the status says why. Raises InputError for another number of answers, for a text that is not a
+        string, if the judge cannot be reached or refuses the key, and if the first 20 requests to it failed.
         """
         (evaluation,) = self.evaluate_many([_example(question, reference, answers)])
         return evaluation
 
     async def aevaluate(self, question: str, reference: str, answers: Sequence[str]) -> Evaluation:
-        """As `evaluate`, for async code. Many may run concurrently.
+        """As `evaluate`, for async code. Many may run concurrently; `open_backend` says how many requests are open.
 
         A local model blocks the event loop while it computes. `rag_zeval.aevaluate` never does.
         """
