@@ -3,7 +3,7 @@
 import asyncio
 import functools
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
@@ -121,6 +121,12 @@ def _in_a_loop() -> bool:
     return True
 
 
+async def _cancelled(tasks: Collection[asyncio.Future[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 def _results(
     ask: Callable[[Item], Awaitable[Result]], items: Iterable[Item], at_once: int, stop: _Stop | None
 ) -> Generator[tuple[int, Result], None, None]:
@@ -128,10 +134,8 @@ def _results(
         return index, await ask(item)
 
     async def give_up() -> None:
-        rest = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in rest:
-            task.cancel()
-        await asyncio.gather(*under_way, *rest, return_exceptions=True)
+        await _cancelled(under_way)  # first: they cancel their own tasks, of which some have not begun
+        await _cancelled(asyncio.all_tasks() - {asyncio.current_task()})
 
     loop = asyncio.new_event_loop()
     todo = enumerate(items)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -92,6 +93,25 @@ def test_with_one_answer_or_exception_that_is_enough_the_rest_is_given_up(
     with outcome:
         model.run(in_a_loop)
     assert sorted(model.given_up) == [1, 2]
+
+
+def test_what_is_given_up_leaves_no_warning(recwarn: pytest.WarningsRecorder) -> None:
+    """An HTTP client opens connections in tasks of its own, some of which have not begun when all is given up."""
+
+    async def connect(turns: int) -> None:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        if not turns:
+            await asyncio.sleep(0.01)
+            raise KeyError("refused")
+        while True:
+            async with anyio.create_task_group() as connections:
+                connections.start_soon(asyncio.sleep, 0)
+
+    with pytest.raises(KeyError, match="refused"):
+        list(as_finished(connect, range(20), 20))
+    gc.collect()
+    assert not recwarn.list
 
 
 @pytest.mark.parametrize("in_a_loop", [False, True])

@@ -82,20 +82,28 @@ def test_what_goes_wrong_is_the_status_of_that_request_alone(endpoint: Any, act:
     assert len(endpoint.requests) == bad.calls + good.calls
 
 
-@pytest.mark.parametrize("is_about_body", [False, True])
+NOTHING = {"error": {"message": "no such thing"}}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "reason"),
+    [
+        (404, NOTHING, "HTTP 404: no such thing"),  # an unknown model
+        (200, b"<p>Sign in</p>", "the endpoint's answer is not valid JSON"),  # a proxy's page
+        (422, NOTHING, None),  # a text that is too long
+    ],
+)
 @pytest.mark.parametrize("answered", [0, 1])
 def test_a_server_that_never_answers_is_not_asked_about_everything(
-    endpoint: Any, is_about_body: bool, answered: int
+    endpoint: Any, status: int, body: Any, reason: str | None, answered: int
 ) -> None:
-    status = 422 if is_about_body else 404  # a text that is too long, or an unknown model
-    body = {"error": {"message": "no such thing"}}
     endpoint.faults = [{"status": status, "body": body}] * 30
     endpoint.faults[:0] = [{"status": 200, "body": {"choices": [{"message": {"content": "fine"}}]}}] * answered
     requests = [request(str(at)) for at in range(30)]
-    if is_about_body or answered:
+    if reason is None or answered:
         assert len(ask(endpoint, *requests, concurrency=1)) == 30
     else:
-        told = f"{endpoint.url}: the first 20 requests failed, so no more are sent; the last one failed: HTTP 404: no"
+        told = f"{endpoint.url}: the first 20 requests failed, so no more are sent; the last one failed: {reason}"
         with pytest.raises(InputError, match=re.escape(told)):
             ask(endpoint, *requests, concurrency=1)
         assert len(endpoint.requests) == 20
