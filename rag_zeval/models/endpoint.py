@@ -219,7 +219,7 @@ class Endpoint:
                 status = NOT_ASKED
             else:
                 status = f"failed: {one_line(scrub(self._reason(error, under_way)))}"
-                self._failures += not self._answered and not _is_about_body(error)
+                self._failures += not self._answered and not _is_about_body(error, under_way)
         finally:
             bill.close()
         counts = token_count(answer, "prompt_tokens"), token_count(answer, "completion_tokens")
@@ -255,9 +255,9 @@ class Endpoint:
         return read_key(self._key_env) or "none"  # local servers need no key, but the client insists on one
 
 
-def _is_about_body(error: Exception) -> bool:
+def _is_about_body(error: Exception, under_way: Exchange) -> bool:
     """Whether the server rejected this request, as too long for example. It may accept others."""
-    return getattr(error, "status_code", None) in (*REFUSED, 413)
+    return getattr(error, "status_code", under_way.status) in (*REFUSED, 413)
 
 
 async def _post_mended(client: Any, path: str, body: Body, mend: Mend | None) -> None:

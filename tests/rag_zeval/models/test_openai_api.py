@@ -83,6 +83,7 @@ def test_what_goes_wrong_is_the_status_of_that_request_alone(endpoint: Any, act:
 
 
 NOTHING = {"error": {"message": "no such thing"}}
+TOO_LONG = {"error": {"message": "The context length is 4096 tokens, but there are 9000 in the messages"}}
 
 
 @pytest.mark.parametrize(
@@ -91,6 +92,7 @@ NOTHING = {"error": {"message": "no such thing"}}
         (404, NOTHING, "HTTP 404: no such thing"),  # an unknown model
         (200, b"<p>Sign in</p>", "the endpoint's answer is not valid JSON"),  # a proxy's page
         (422, NOTHING, None),  # a text that is too long
+        (400, TOO_LONG, None),  # the same, as the reader of errors knows it
     ],
 )
 @pytest.mark.parametrize("answered", [0, 1])
