@@ -59,6 +59,8 @@ WEIGHT_FILES = (
     "tokenizer_config.json",
     "chat_template.jinja",
 )
+# Where transformers looks for a model's weights: the first of these that is there.
+LOADED = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 
 
 @contextmanager
@@ -450,6 +452,22 @@ def model_config(folder: str | Path) -> Path:
     if not path.is_file():
         raise InputError(f"{folder}: no model in this folder (config.json is missing)")
     return path
+
+
+def check_weights(folder: str | Path) -> None:
+    """Raise InputError if a model folder lacks the weights that transformers loads, or some of their files.
+
+    The weights are one file, or several that an index names. Only names are looked at, so this takes no time: a file
+    that is cut short shows when it is loaded.
+    """
+    folder = model_config(folder).parent
+    first = next((folder / name for name in LOADED if (folder / name).is_file()), None)
+    if first is None:
+        raise InputError(f"{folder}: no weights in this folder, such as {LOADED[0]}; download the model again")
+    if first.suffix == ".json":
+        parts = check_object(first, read_json(first), {"weight_map": dict})["weight_map"]
+        if lacking := sorted({str(part) for part in parts.values() if not (folder / str(part)).is_file()}):
+            raise InputError(f"{first}: names {lacking[0]}, which is missing; download the model again")
 
 
 def model_sha256(folder: str | Path) -> str:

@@ -17,6 +17,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import (
     Row,
     check_fields,
+    check_weights,
     file_sha256,
     first_difference,
     locate,
@@ -64,7 +65,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(asked: DictConfig) -> int:
     settings, config = check_settings(Settings, asked), stored(asked)
     tally, reader = Tally(settings.strict), JobReader(settings)
-    model_hash = model_sha256(settings.model)  # before the questions, which may take long to read
+    check_weights(settings.model)  # before the questions, which may take long to read
+    model_hash = model_sha256(settings.model)
     questions = _load(settings, tally, reader)
     made_with = {
         "model_sha256": model_hash,

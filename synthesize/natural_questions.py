@@ -24,6 +24,8 @@ HUB_COLUMNS = (
     "id", "question.text", "document.tokens.token", "annotations.long_answer", "annotations.short_answers",
 )  # fmt: skip
 
+PAIR = {"query", "answer"}  # all columns of a file of pairs
+
 # `<P>`, `</Td>`, `<Th colspan="2">`. Simplified rows have no flag for tags, and write `<Th_colspan="2">`.
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 
@@ -49,9 +51,11 @@ def read_record(record: Row, passage: str) -> tuple[str, str, str, tuple[str, ..
     Raises BadRecord ("no_long_answer", "bad_offset", "unknown_layout"), or InputError naming a wrong field.
     """
     layout = next((layout for field, layout in _LAYOUTS.items() if field in record), None)
-    if layout is None:
+    if layout is None or (layout is _pair and set(record) != PAIR):  # with other columns, `answer` may be no passage
         fields = ", ".join(map(repr, list(record)[:8])) or "(none)"
-        raise BadRecord("unknown_layout", f"no layout has the fields {fields}")
+        raise BadRecord(
+            "unknown_layout", f"no layout has the fields {fields}; rows of your own have 'id', 'question' and 'passage'"
+        )
     id_, question, text = layout(record)
     if isinstance(text, str):
         return id_, question, text, _listed_answers(record)

@@ -18,7 +18,7 @@ from train.gpu_memory import misfit, read_setup
 from train.launch import claimed_folder, manifest_of, run_verl
 from train.model_card import write_model_card
 from train.model_shape import read_shape
-from train.plan import check_disk, count_steps, describe_steps, print_plan
+from train.plan import check_disk, count_steps, describe_steps, narrow_window, print_plan
 from train.run_folder import RunFolder
 from train.settings import Stage, TrainSettings, read_settings
 from train.step_lines import seconds_taken, shown
@@ -36,6 +36,8 @@ def train(config: DictConfig) -> int:
     settings = read_settings(TrainSettings, config)
     if settings.dry_run:
         return print_plan(settings)
+    if problem := narrow_window(settings):
+        raise InputError(problem)
     check_memory(settings)
     with claimed_folder(settings) as folder:
         if folder is None:

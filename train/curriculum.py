@@ -140,12 +140,16 @@ def shuffled(questions: Sequence[Question], seed: int, purpose: str) -> list[Que
 
 
 def flag_questions(
-    questions: Sequence[Question], stages: Sequence[Stage], answer_filter: AnswerFilter
+    questions: Sequence[Question], stages: Mapping[str, Sequence[Stage]], answer_filter: AnswerFilter
 ) -> dict[str, Flags]:
-    """Return each question's flags (what may not be shown), by id. Raises InputError if a stage's K exceeds the α."""
-    for stage in stages:
-        if questions and stage.k > len(there := questions[0].answers):
-            raise InputError(f"K={stage.k}: there are answers at {len(there)} alphas only")
+    """Return each question's flags (what may not be shown), by id.
+
+    stages: by the key that has them. Raises InputError, naming the key, if a stage's K exceeds the number of α.
+    """
+    for key, each in stages.items():
+        for at, stage in enumerate(each):
+            if questions and stage.k > len(there := questions[0].answers):
+                raise InputError(f"{key}[{at}]: K={stage.k}, but there are answers at {len(there)} alphas only")
     return {q.id: find_flags(q.answers, q.passage, q.unfinished, answer_filter) for q in questions}
 
 
@@ -302,7 +306,8 @@ def build_curriculum(settings: TrainSettings, questions: Sequence[Question], tok
 
     Raises InputError, with the numbers, if too few questions remain.
     """
-    flags = flag_questions(questions, [*settings.validation, *settings.stages], settings.answer_filter)
+    asked = {"validation": settings.validation, "stages": settings.stages}
+    flags = flag_questions(questions, asked, settings.answer_filter)
     curriculum = Curriculum(count_flags(flags.values()))
     drawing = _Drawing(settings, flags, tokens)
     rest = list(questions)
@@ -328,9 +333,13 @@ def build_curriculum(settings: TrainSettings, questions: Sequence[Question], tok
 
 
 def without(questions: Sequence[Question], rows: Sequence[Row]) -> list[Question]:
-    """Return the questions that are in none of the rows."""
-    asked = {row["extra_info"]["id"] for row in rows}
-    return [question for question in questions if question.id not in asked]
+    """Return the questions that are in none of the rows, nor are those of a row under another id.
+
+    `questions` must have those of the rows.
+    """
+    ids = {row["extra_info"]["id"] for row in rows}
+    asked = {(question.question, question.passage) for question in questions if question.id in ids}
+    return [question for question in questions if (question.question, question.passage) not in asked]
 
 
 def with_singles(rows: Iterable[Row], single: Iterable[Row], every: int) -> Iterator[Row]:

@@ -93,6 +93,13 @@ def read_shape(base_model: str) -> tuple[Shape | None, str]:
     return shape_of(config, where), where
 
 
+def read_window(base_model: str) -> int | None:
+    """Return the context window in the config.json of a model's folder; None if it is not there or names none."""
+    path = Path(base_model) / "config.json"
+    window = read_json(path).get("max_position_embeddings") if path.is_file() else None
+    return window if type(window) is int else None
+
+
 def shape_of(config: Mapping[str, Any], where: str) -> Shape:
     """Return the shape in a Hugging Face config of one of FAMILIES. Raises InputError naming a wrong field."""
 

@@ -22,9 +22,9 @@ from rag_zeval.templates import templates
 from train.curriculum import build_curriculum, prompt_counter, read_questions
 from train.derived_keys import derived_keys
 from train.gpu_memory import GIB, Setup, cache_tokens, memory_needs, misfit, number_bytes, read_setup
-from train.model_shape import Shape, read_shape
+from train.model_shape import Shape, read_shape, read_window
 from train.run_folder import RunFolder
-from train.settings import Settings, Stage, TrainSettings, existing_responses
+from train.settings import Settings, Stage, TrainSettings, check_base, existing_responses
 from train.verl_config import build, validate
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -158,12 +158,14 @@ def print_plan(settings: TrainSettings) -> int:
     except InputError as error:
         problems.append(str(error))
         rows = PlannedRows(settings.stages, None, "as configured")
+    problems += filter(None, [narrow_window(settings)])
     steps = planned_steps(settings.verl, rows.stages)
     shape, where = read_shape(settings.base_model)
     gpu_gib = settings.gpu_memory_gib if settings.platform == "gpu" else None
     values: dict[str, Any] = {
         "settings": settings,
         "unchecked": unchecked,
+        "not_here": not_here(settings),
         "shape": shape,
         "where": where,
         "rows": rows,
@@ -226,6 +228,35 @@ def read_rows(settings: TrainSettings) -> PlannedRows:
         return PlannedRows(known, None, f"of {settings.responses}; their tokens are unknown without the model")
     tokens = sum(count(row["prompt"]) for row in curriculum.train)
     return PlannedRows(known, tokens / len(curriculum.train), f"of {settings.responses}")
+
+
+def narrow_window(settings: TrainSettings) -> str | None:
+    """Return a line of text if the base model's window is too narrow for the rows, else None.
+
+    verl itself refuses it only after it has loaded the model onto all devices.
+    """
+    verl, window = settings.verl, read_window(settings.base_model)
+    longest = verl.data.max_prompt_length + verl.data.max_response_length
+    needed = verl.actor_rollout_ref.rollout.max_model_len or longest
+    if window is None or needed <= window:
+        return None
+    return (
+        f"base_model={settings.base_model}: its config.json has max_position_embeddings={window}, but {needed} tokens "
+        "are needed: lower verl.data.max_prompt_length, verl.data.max_response_length and "
+        "verl.actor_rollout_ref.rollout.max_model_len"
+    )
+
+
+def not_here(settings: TrainSettings) -> list[str]:
+    """Return what `make train` needs and this machine lacks, a line of text each: the base model, the answers."""
+    lacking = []
+    try:
+        check_base(settings.base_model)
+    except InputError as error:
+        lacking.append(str(error))
+    if not existing_responses(settings.responses):
+        lacking.append(f"responses={settings.responses}: there is no such file")
+    return lacking
 
 
 def check_answers_to_come(settings: TrainSettings) -> None:

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, ConfigDict, Field, PositiveFloat, PositiveI
 from pydantic.dataclasses import dataclass
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import file_sha256, model_sha256
+from rag_zeval.files import check_weights, file_sha256, model_sha256
 from rag_zeval.judge.prompt import PROMPTS, RANKING, find_variant
 from rag_zeval.stages.answer_quality import AnswerFilter
 from rag_zeval.stages.config import Alphas, Section, Seed, Share, Text, check_settings, stored
@@ -484,10 +484,16 @@ def existing_responses(pattern: str) -> list[str]:
 
 
 def base_sha256(base: str) -> str:
-    """Return the hash of a model's folder, or a name on the hub as it is. Raises InputError for a missing folder."""
+    """Return the hash of a model's folder, or a name on the hub as it is. Raises InputError as `check_base`."""
+    check_base(base)
+    return model_sha256(base) if Path(base).is_dir() else base
+
+
+def check_base(base: str) -> None:
+    """Raise InputError if a base model is no name on the hub, and its folder is missing or has no weights."""
     if Path(base).is_dir():
-        return model_sha256(base)
+        check_weights(base)
+        return
     owner, *names = base.split("/")
     if owner in FOLDERS or owner.startswith(".") or len(names) != 1 or Path(owner).is_dir():
         raise InputError(f"base_model={base}: there is no such folder")
-    return base

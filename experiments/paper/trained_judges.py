@@ -93,7 +93,8 @@ class TrainedJudges:
             return list(read_json(source)["stages"])
         settings = read_settings(SFTSettings, load_config("sft", self.runs[RANKER].commands[-1].words))
         questions, _ = read_questions(settings.responses, settings.alphas, settings.half)
-        return draw_lessons(settings, questions, flag_questions(questions, settings.rows, settings.answer_filter))[1]
+        flags = flag_questions(questions, {"rows": settings.rows}, settings.answer_filter)
+        return draw_lessons(settings, questions, flags)[1]
 
     def is_there(self, name: str) -> bool:
         """Whether a judge's model exists."""

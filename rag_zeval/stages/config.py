@@ -195,7 +195,7 @@ def _check_keys(source: str, config: DictConfig, layer: DictConfig) -> None:
     inner = tuple(f"{key}." for key in FREE if key in known)
     for key in key_paths(layer):
         if key not in known and not key.startswith(inner):
-            raise InputError(f"{source}: unknown key '{key}'{nearest(key, known)}")
+            raise InputError(f"{source}: unknown key '{key}'{nearest(key, known) or ' (--help lists the keys)'}")
 
 
 def key_paths(config: Any, prefix: str = "") -> Iterator[str]:

@@ -16,6 +16,7 @@ from rag_zeval.files import (
     Maybe,
     check_fields,
     check_object,
+    check_weights,
     check_writable,
     first_difference,
     iter_jsonl,
@@ -189,6 +190,25 @@ def test_a_model_hash_follows_every_file_that_changes_its_output(tmp_path):
         hashes.add(model_sha256(tmp_path))
     (tmp_path / "README.md").write_text("a note changes nothing")
     assert len(hashes) == 3 and model_sha256(tmp_path) in hashes
+
+
+def test_weights_are_whole_if_what_transformers_looks_for_first_is_there(tmp_path):
+    def said():
+        with pytest.raises(InputError) as caught:
+            check_weights(tmp_path)
+        return str(caught.value)
+
+    assert "config.json is missing" in said()
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "consolidated.safetensors").write_text("another format")
+    assert said().startswith(f"{tmp_path}: no weights in this folder, such as model.safetensors; ")
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"a": "model-1-of-2.safetensors", "b": "model-2-of-2.safetensors"}}))
+    (tmp_path / "model-1-of-2.safetensors").write_text("x")
+    assert said() == f"{index}: names model-2-of-2.safetensors, which is missing; download the model again"
+    (tmp_path / "model-2-of-2.safetensors").write_text("x")
+    (tmp_path / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": {"a": "not-downloaded.bin"}}))
+    check_weights(tmp_path)
 
 
 def test_model_revision_is_what_the_download_noted(tmp_path):

@@ -35,7 +35,8 @@ FAULTS = [
     ("[1]", "not_json", "expected a JSON object"),
     (b'{"id": "\xff"}', "not_json", "not UTF-8 text"),
     ({"prompt": "x", "text": "y"}, "unknown_layout", "no layout has the fields 'prompt', 'text'"),
-    ({}, "unknown_layout", "no layout has the fields (none)"),
+    ({}, "unknown_layout", "no layout has the fields (none); rows of your own have 'id', 'question' and 'passage'"),
+    ({"query": "q", "contexts": ["p"], "answer": "a"}, "unknown_layout", "no layout has the fields 'query', "),
     ({**GOOD, "id": "b", "answers": "a"}, "bad_field", "field 'answers' must be a list of str"),
 ]
 

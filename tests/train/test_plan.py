@@ -453,6 +453,29 @@ def test_what_is_not_known_is_said_and_not_refused(
     assert code == 0 and said in line(name, shown) and missing not in shown
 
 
+def test_a_path_that_is_not_there_is_named_in_the_plan(planned: Planned, tmp_path: Path, nano_base: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(TINY))  # but no weights
+    for base, said in {"models/nowhere": "there is no such folder", str(tmp_path): "no weights in this folder"}.items():
+        code, shown, _ = planned("nano", f"base_model={base}", "responses=nowhere.jsonl")
+        here, answers = [line for line in shown.splitlines() if line.startswith("not here ")]
+        assert code == 0 and base in here and said in here
+        assert answers == "not here    responses=nowhere.jsonl: there is no such file"
+    assert "base_model=" not in planned("nano", f"base_model={nano_base}", "responses=nowhere.jsonl")[1]
+
+
+def test_rows_that_the_base_has_no_window_for_are_refused_before_anything_starts(
+    planned: Planned, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [f"base_model={tmp_path}", "responses=nowhere.jsonl"]
+    for window, code in ((16384, 0), (16383, 2)):
+        (tmp_path / "config.json").write_text(json.dumps({**TINY, "max_position_embeddings": window}))
+        assert planned("paper", *words)[0] == code
+    said = "max_position_embeddings=16383, but 16384 tokens are needed: lower verl.data.max_prompt_length, "
+    assert said in planned("paper", *words)[2]
+    assert main(["profile=paper", f"out_dir={tmp_path / 'run'}", *words]) == 2 and said in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("trainer", ["train", "sft"])
 def test_a_run_that_will_not_fit_onto_the_disk_is_not_started(
     trainer: str, train_command: Any, nano_responses: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: Any

@@ -260,7 +260,7 @@ def unlikeliest(shown: list[list[float]]) -> float:
 def test_no_letter_is_more_likely_to_show_an_alpha(seed: int, k: int) -> None:
     """Also where half of the questions have the same answer at two α, so that sets are not equally likely."""
     questions = [question(f"q{at}", ["Same.", "Same.", "b", "c"] if at % 2 and k < 4 else None) for at in range(600)]
-    flags = flag_questions(questions, [], AnswerFilter())
+    flags = flag_questions(questions, {}, AnswerFilter())
     shown = [next(candidate_sets(q, k, seed, flags[q.id])) for q in questions]
     assert {frozenset(row) for row in shown} == set(map(frozenset, itertools.combinations(ALPHAS, k)))
     assert unlikeliest(shown) > 1e-7
@@ -300,6 +300,15 @@ def test_a_replaced_question_leaves_the_others_where_they_are() -> None:
     assert "train stage 1: 20 rows with K=4; questions replaced: 1 identical" in describe(curriculum.counts)
 
 
+def test_a_question_that_comes_twice_under_two_ids_is_not_in_validation_and_in_training() -> None:
+    once = [question(f"q{at}") for at in range(30)]
+    twice = [*once, *(replace(each, id=f"again {each.id}") for each in once)]
+    for same in (False, True):
+        built = build(twice, [Stage(3, None), Stage(4, None)], [Stage(3, 7), Stage(4, 7)], same_questions=same)
+        trained, validation = ({id_.rpartition(" ")[2] for id_ in ids_of(rows)} for rows in (built.train, built.val))
+        assert not trained & validation and trained | validation == {each.id for each in once}
+
+
 def test_long_prompts_are_counted_and_replaced() -> None:
     questions = [question(f"q{at}") for at in range(20)]
     long = {"q3", "q8"}
@@ -332,8 +341,10 @@ def test_counts_say_what_is_shown_where_and_what_is_left_out() -> None:
 
 
 def test_more_candidates_than_alphas_are_refused() -> None:
-    with pytest.raises(InputError, match="K=5: there are answers at 4 alphas only"):
-        build([question("q")], [Stage(3, 1), Stage(5, 1)], [])
+    stages = [Stage(3, 1), Stage(5, 1)]
+    for key, asked in {"stages": (stages, []), "validation": ([], stages)}.items():
+        with pytest.raises(InputError, match=rf"^{key}\[1\]: K=5, but there are answers at 4 alphas only$"):
+            build([question("q")], *asked)
 
 
 def response(alpha: Any, text: Any = "An answer.") -> dict[str, Any]:
@@ -407,7 +418,7 @@ def draw(
     variant: str = RANKING.name,
     most: int | None = None,
 ) -> tuple[list[Lesson], list[dict[str, Any]]]:
-    flags = flag_questions(questions, stages, wanted or AnswerFilter())
+    flags = flag_questions(questions, {"rows": stages}, wanted or AnswerFilter())
     settings: Any = SimpleNamespace(rows=stages, seed=seed, variant=variant, sets_per_question=most)
     return draw_lessons(settings, questions, flags)
 

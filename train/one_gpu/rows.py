@@ -100,7 +100,7 @@ def validation_rows(
 
     Which of those two is better is almost chance (docs/small-results.md).
     """
-    flags = flag_questions(questions, settings.stages, settings.answer_filter)
+    flags = flag_questions(questions, {"stages": settings.stages}, settings.answer_filter)
 
     def rows(question: Question) -> Iterator[Row]:
         smallest = set(sorted(question.answers)[:2]) if len(question.answers) > 2 else set()

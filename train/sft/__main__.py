@@ -63,7 +63,7 @@ def prepare_rows(settings: SFTSettings, folder: RunFolder) -> None:
     if folder.counts.exists():
         return
     questions, failed = read_questions(settings.responses, settings.alphas, settings.half)
-    flags = flag_questions(questions, settings.rows, settings.answer_filter)
+    flags = flag_questions(questions, {"rows": settings.rows}, settings.answer_filter)
     lessons, taken = draw_lessons(settings, questions, flags)
     random.Random(f"{settings.seed}:sft").shuffle(lessons)
     rows, counts = build_rows(settings, lessons, prompt_counter(settings.base_model))

@@ -29,7 +29,7 @@ def test_command_line_over_profile_over_stage(configs):
         (["deep=1"], "", "unknown key 'deep' (did you mean 'inner.deep'?)"),
         (["name=~/a"], "", "key 'name': '~/a': write $HOME in place of ~"),
         (["profile=papr"], "", "unknown profile 'papr' (did you mean 'paper'?)"),
-        (["profile=paper"], "", "profile paper: unknown key 'm'"),
+        (["profile=paper"], "", "profile paper: unknown key 'm' (--help lists the keys)"),
         (["n"], "", "'n' is not of the form key=value"),
         (["profile=own"], "stag:\n  n: 2\n", "own.yaml: unknown stage 'stag' (did you mean 'stage'?)"),
         (["profile=own"], "stage: [\n", "own.yaml: cannot be read as YAML: "),

@@ -249,6 +249,7 @@ def test_another_kind_of_model_is_refused_before_the_rows_are_built(
     words: list[str], tmp_path: Path, refusal: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Qwen2Config().save_pretrained(tmp_path / "base")
+    (tmp_path / "base" / "model.safetensors").touch()
     load = command.load_config
     monkeypatch.setattr(
         command,
