@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rag_zeval.cases.name_words import field_said_by
-from rag_zeval.cases.names import RECORDS, fields_of, plain_name, unique_names
-from rag_zeval.cases.nested import fields_in_record, role_of
+from rag_zeval.cases.names import RECORDS, field_of, plain_name, unique_names
+from rag_zeval.cases.nested import field_in_record, role_of
 from rag_zeval.cases.paths import at_path
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
@@ -49,7 +49,7 @@ def rows_of(content: Any, source: object, chosen: Mapping[str, str] | None = Non
         return content
     if not isinstance(content, Mapping):
         raise InputError(f"{source}: must hold a JSON list or object, found {type(content).__name__}")
-    if any(isinstance(value, str) and "question" in fields_of(name) for name, value in content.items()):
+    if any(isinstance(value, str) and field_of(name) == "question" for name, value in content.items()):
         return [content]
     held = _held(content, chosen or {})
     if len(held) > 1:
@@ -66,7 +66,7 @@ def rows_of(content: Any, source: object, chosen: Mapping[str, str] | None = Non
     if len(content) > 1 and all(map(_is_key, content)) and all(map(_is_value, content.values())):
         key = "question" if any(name.rstrip().endswith(QUESTION_MARKS) for name in content) else "id"
         stem = Path(str(source)).name.partition(".")[0]
-        is_named = fields_of(stem) == ["answer"] or field_said_by(stem) != "answer"
+        is_named = field_of(stem) == "answer" or field_said_by(stem) != "answer"
         return [{key: name, stem if is_named else "answer": value} for name, value in content.items()]
     return [content]
 
@@ -156,7 +156,7 @@ def _may_be_rows(path: tuple[str, ...], rows: Sequence[Row], kind: int) -> bool:
     A single one must be in an outer list. Objects by their ids must be several, and all that there is, because the
     totals of systems or categories are written so, too.
     """
-    is_other = not _are_rows(rows) or "contexts" in fields_of(path[-1] if path else "")
+    is_other = not _are_rows(rows) or field_of(path[-1] if path else "") == "contexts"
     least = 1 if kind == LIST and len(path) == 1 else 2
     is_there = len(rows) >= least and (len(path) < DEEPEST if kind == LIST else not path)
     names = [*map(set, rows[:LOOKED_AT])]
@@ -180,4 +180,4 @@ def _named(row: Mapping[str, Any]) -> set[str]:
 
 @cache
 def _of(path: str) -> set[str]:
-    return {*fields_of(path), *fields_in_record(path)}
+    return {field for field in (field_of(path), field_in_record(path)) if field}

@@ -12,7 +12,7 @@ from typing import Any
 from rag_zeval.cases.cells import is_nothing, is_numbers, is_object
 from rag_zeval.cases.id_columns import id_columns, looks_like
 from rag_zeval.cases.missing import NEEDED, missing_columns
-from rag_zeval.cases.names import FIELDS, IDS, LAYOUTS, NAMES, VAGUE, Layout, fields_of, plain_name, snake_name
+from rag_zeval.cases.names import FIELDS, IDS, LAYOUTS, NAMES, VAGUE, Layout, field_of, plain_name, snake_name
 from rag_zeval.cases.nested import REPLY_ROWS, in_messages, in_records, in_replies, one_of
 from rag_zeval.cases.paths import ABSENT, at_path, option, pattern_of, quoted_list, roots_of, stem_of
 from rag_zeval.cases.places import NO_TEXTS, Place, fields_inside
@@ -170,7 +170,7 @@ class _Choice:
         if name == "contexts":
             free = {one: count for one, count in free.items() if not self.survey.all_are(is_numbers, one)}
             free |= _patterns(free)
-        found = [column for column in free if name in fields_of(stem_of(column))]
+        found = [column for column in free if field_of(stem_of(column)) == name]
         if name == "truth" or (name == "contexts" and self.wanted.is_of_questions):
             ids = "gold_chunk_ids" if name == "truth" else "context_ids"
             found = [column for column in found if not looks_like(ids, column, self.survey)]
@@ -270,7 +270,7 @@ def _trec_file(there: Collection[str]) -> str | None:
     cells = names if len(names) > 1 else " ".join(names).split()
     if len(cells) == 6 and cells[3].isdecimal() and re.fullmatch(r"-?[0-9.]+(e-?[0-9]+)?", cells[4]):
         return "looks like a run of TREC, not like a table: measure it by ir_measures QRELS RUN nDCG@10"
-    has_header = len(cells) == 3 and fields_of(cells[0]) == ["id"] and plain_name(cells[2]) in ("grade", "score")
+    has_header = len(cells) == 3 and field_of(cells[0]) == "id" and plain_name(cells[2]) in ("grade", "score")
     if has_header or (len(cells) == 4 and cells[3].isdecimal()):
         return "looks like qrels of TREC, not like a table: use it by rag-zeval retrieval ANSWERS --qrels QRELS"
     return None

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from rag_zeval.cases.cells import is_readable, look_like_ids
-from rag_zeval.cases.names import IDS, ONE_ID, fields_of, plain_name
+from rag_zeval.cases.names import IDS, ONE_ID, field_of, plain_name
 from rag_zeval.cases.printed import unfolded
 from rag_zeval.cases.survey import Survey
 
@@ -16,7 +16,7 @@ def id_columns(field: str, free: Collection[str], taken: Collection[str], survey
     free: the columns to choose from. taken: the fields that are found. is_needed: whether the ids must be there.
     Otherwise columns that cannot be read as ids do not count.
     """
-    named = [name for name in free if field in fields_of(name)]
+    named = [name for name in free if field_of(name) == field]
     if field == "context_ids" and not {"contexts", "passage"} & {*taken}:  # one id may be that of the gold document
         named = [name for name in named if plain_name(name) not in ONE_ID or not survey.all_are(_is_one, name)]
     found = named or [name for name in free if looks_like(field, name, survey)]

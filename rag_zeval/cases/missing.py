@@ -8,7 +8,7 @@ from typing import Any
 
 from rag_zeval.cases.cells import as_chunks, is_nothing
 from rag_zeval.cases.name_words import field_said_by, is_about_truth, misspelt_field, words_of
-from rag_zeval.cases.names import FIELDS, NAMES, fields_of, plain_name, snake_name
+from rag_zeval.cases.names import FIELDS, NAMES, field_of, plain_name, snake_name
 from rag_zeval.cases.nested import MESSAGES, SPEAKERS, role_of, spoken_by
 from rag_zeval.cases.paths import ABSENT, at_path, is_number, numbered, option, pattern_of, quoted_list, stem_of
 from rag_zeval.cases.places import Place, lists_texts, places_in, texts_in, vary
@@ -119,7 +119,7 @@ def _advice(
 
 def _may_be_gold(answer: str) -> bool:
     """Whether a column of answers may hold the right ones: `answer`, or one word for it in another language."""
-    is_word = len(words_of(answer)) == 1 and field_said_by(answer) == "answer" and not fields_of(answer)
+    is_word = len(words_of(answer)) == 1 and field_said_by(answer) == "answer" and not field_of(answer)
     return plain_name(answer) == "answer" or is_word
 
 
@@ -201,7 +201,7 @@ class _Search:
 
     def _tiers(self, field: str, free: Sequence[Place]) -> Iterator[list[Place]]:
         """Yield the places that may hold a field, those first that are called so, and those last that look so."""
-        named = [place for place in free if field in place.fields]
+        named = [place for place in free if place.field == field]
         if field in ("question", "answer"):  # a number counts something, such as tokens
             named = [place for place in named if texts_in(place.values)]
         if field == "truth":
@@ -213,12 +213,12 @@ class _Search:
         yield sorted(named, key=lambda place: plain_name(place.last) == "prompt")
         longest_first = sorted(free, key=lambda place: -place.length)
         if field not in self.lacking:
-            yield [place for place in free if field == "contexts" and place.are_chunks and not place.fields]
+            yield [place for place in free if field == "contexts" and place.are_chunks and not place.field]
             yield [place for place in longest_first if "contexts" in self.lacking and place.says(field)]
             return
         chunks = [place for place in longest_first if field == "contexts" and place.are_chunks]
-        other = ["reference"] if field == "contexts" else []  # which may be a list of what was retrieved
-        free = [place for place in free if place in chunks or place.fields in ([], other)]
+        other = "reference" if field == "contexts" else None  # which may be a list of what was retrieved
+        free = [place for place in free if place in chunks or place.field in (None, other)]
         roles = {place: _role(place.path, self.sample) for place in free}
         unsaid = [place for place in longest_first if place in roles and roles[place] is None]
         unsaid = [place for place in unsaid if not place.is_aside(field)]

@@ -333,12 +333,11 @@ def plain_name(name: str) -> str:
 FIELD_OF = {plain_name(name): ours for ours, names in NAMES.items() for name in names}
 
 
-def fields_of(name: str) -> list[str]:
-    """Return the fields that a column of this name may hold."""
+def field_of(name: str) -> str | None:
+    """Return the field that a column of this name holds, or None if the name is not known."""
     if name.strip().lower() == "answers":  # not the plural of `answer`
-        return ["answers"]
-    field = FIELD_OF.get(plain_name(name))
-    return [] if field is None else [field]
+        return "answers"
+    return FIELD_OF.get(plain_name(name))
 
 
 def spaced_once(cell: Any) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from rag_zeval.cases.cells import is_nothing, is_object, label_in
-from rag_zeval.cases.names import FIELDS, RECORDS, REPLIES, fields_of, plain_name
+from rag_zeval.cases.names import FIELDS, RECORDS, REPLIES, field_of, plain_name
 from rag_zeval.cases.paths import ABSENT, at_path, one_option, option, quoted_list
 from rag_zeval.cases.printed import unfolded
 from rag_zeval.cases.systems import several_answers
@@ -29,7 +29,7 @@ MESSAGES = (("role", "content"), ("type", "content"), ("speaker", "text"), ("fro
 
 def in_replies(taken: Mapping[str, str], wrappers: Collection[str], sample: Sequence[Row]) -> dict[str, str]:
     """Return where fields are if the rows, or a column for answers, hold the reply of a known model API."""
-    columns = [name for name in wrappers if "answer" in fields_of(name)]
+    columns = [name for name in wrappers if field_of(name) == "answer"]
     for outer in () if {"answer", "answers"} & taken.keys() else ("", *(f"{name}." for name in columns)):
         for reply in REPLIES:
             there = [field for field, path in reply.items() if _holds(f"{outer}{path}", sample)]
@@ -54,7 +54,7 @@ def in_records(taken: Mapping[str, str], sample: Sequence[Row]) -> dict[str, str
     for field in ("question", "answer", "contexts", "truth", "reference"):
         no_texts: Any = label_in if field == "contexts" else lambda of: of and all(map(is_object, of))
         if not {field, *DOUBLES.get(field, ())} & taken.keys():
-            named = {path: len(of) for path, of in values.items() if field in fields_in_record(path)}
+            named = {path: len(of) for path, of in values.items() if field_in_record(path) == field}
             named = {path: count for path, count in named.items() if not no_texts(values[path])}
             if one := one_of([*named], field, named):
                 found[field] = one
@@ -67,7 +67,7 @@ def in_messages(taken: Mapping[str, str], wrappers: Collection[str], sample: Seq
     for field in ("question", "answer"):
         paths: list[str] = []
         for name in wrappers:
-            if field in fields_of(name) or plain_name(name) in (*RECORDS, "message"):
+            if field_of(name) == field or plain_name(name) in (*RECORDS, "message"):
                 rows = [row for row in sample if not is_nothing(row.get(name))]
                 inner = (f"{name}{rest}" for rest in ("", ".message", ".messages"))
                 paths += [path for path in inner if spoken_by(path, rows) in SPEAKERS[field]]
@@ -76,19 +76,19 @@ def in_messages(taken: Mapping[str, str], wrappers: Collection[str], sample: Seq
     return found
 
 
-def fields_in_record(path: str) -> list[str]:
-    """Return the fields that a path such as `inputs.question` may hold; none if it does not begin in a record."""
+def field_in_record(path: str) -> str | None:
+    """Return the field that a path such as `inputs.question` holds; None if it does not begin in a record."""
     outer, dot, last = path.partition(".")
     if not dot or plain_name(outer) not in RECORDS:
-        return []
+        return None
     while plain_name(last.partition(".")[0]) in RECORDS and "." in last:
         outer, _, last = last.partition(".")
-    named, outer = fields_of(last), plain_name(outer)
+    field, outer = field_of(last), plain_name(outer)
     if outer in EXPECTED:
-        return ["truth"] if {"truth", "answer", "reference"} & {*named} else []
-    if outer in GIVEN and "response" not in plain_name(last):  # an answer beside the question may be the ground truth
-        return [field for field in named if field != "answer"]
-    return named
+        return "truth" if field in ("truth", "answer", "reference") else None
+    if outer in GIVEN and field == "answer" and "response" not in plain_name(last):
+        return None  # an answer beside the question may be the ground truth
+    return field
 
 
 def _holds(path: str, sample: Sequence[Row]) -> bool:

@@ -20,8 +20,8 @@ from rag_zeval.cases.cells import (
     label_in,
 )
 from rag_zeval.cases.name_words import field_said_by, is_about_truth, is_aside, is_judged, words_of
-from rag_zeval.cases.names import CHUNK_TEXT, SNIPPET, TEXT_PARTS, fields_of, plain_name, snake_name
-from rag_zeval.cases.nested import EXPECTED, SPEAKERS, fields_in_record, is_dialogue, role_of, text_name
+from rag_zeval.cases.names import CHUNK_TEXT, SNIPPET, TEXT_PARTS, field_of, plain_name, snake_name
+from rag_zeval.cases.nested import EXPECTED, SPEAKERS, field_in_record, is_dialogue, role_of, text_name
 from rag_zeval.cases.paths import ABSENT, at_path, is_number, stem_of
 from rag_zeval.cases.printed import unfolded
 from rag_zeval.cases.texts import LETTER, NUMBER, is_flag, is_label, is_prose, is_sentence, is_verdict
@@ -51,22 +51,22 @@ class Place:
         return self.path.rpartition(".")[2]
 
     @cached_property
-    def fields(self) -> list[str]:
-        """The fields that the last name is a name of. All that is inside a ground truth is ground truth."""
+    def field(self) -> str | None:
+        """The field that the last name is a name of, if any. All that is inside a ground truth is ground truth."""
         *outer, last = self.path.split(".")
-        is_true = any({"truth", "reference"} & {*fields_of(name)} or plain_name(name) in EXPECTED for name in outer)
-        is_text = snake_name(last) in CHUNK_TEXT and not fields_of(last)
+        is_true = any(field_of(name) in ("truth", "reference") or plain_name(name) in EXPECTED for name in outer)
+        is_text = snake_name(last) in CHUNK_TEXT and not field_of(last)
         if outer and (is_number(last) or last == "*" or (is_text and not is_number(outer[-1].removeprefix("-")))):
             last = outer.pop()  # replies.0, query.text, but not messages.0.content
-        return ["truth"] if is_true else fields_of(stem_of(last))
+        return "truth" if is_true else field_of(stem_of(last))
 
     @property
     def is_beside_truth(self) -> bool:
         """Whether this is in a record of what is expected, but not the ground truth: contexts there are expected."""
         outer, dot, _ = self.path.rpartition(".")
         if plain_name(outer.partition(".")[0]) in EXPECTED:
-            return not fields_in_record(self.path)
-        return bool(dot) and any(map(is_about_truth, outer.split("."))) and "truth" not in self.fields
+            return field_in_record(self.path) is None
+        return bool(dot) and any(map(is_about_truth, outer.split("."))) and self.field != "truth"
 
     @property
     def is_judged(self) -> bool:
@@ -242,14 +242,14 @@ def _in_messages(messages: Sequence[Mapping[str, Any]], path: str, depth: int) -
         message, said = messages[at], text_name(messages[at])
         yield from _inside(message[said], f"{path}.{at}.{said}", DEEPEST if isinstance(message[said], list) else depth)
         for name, inner in message.items() if at < 0 else ():  # such as the sources of an answer
-            if name != said and (isinstance(inner, list) or fields_of(str(name))):
+            if name != said and (isinstance(inner, list) or field_of(str(name))):
                 yield from _inside(inner, f"{path}.{at}.{name}", depth)
 
 
 def _in_answer(held: Any, path: str) -> Iterator[tuple[str, Any]]:
     """Yield the text of an answer that is a list: of sentences with citations, as TREC writes them, or of one text."""
     name = path.rpartition(".")[2]
-    if not isinstance(held, list) or not held or "answer" not in fields_of(name):
+    if not isinstance(held, list) or not held or field_of(name) != "answer":
         return
     texts = [one["text"] for one in held if isinstance(one, Mapping) and {"text", "citations"} <= {*one}]
     if len(texts) == len(held) and all(isinstance(text, str) for text in texts):
@@ -262,11 +262,13 @@ def fields_inside(there: Collection[str], sample: Sequence[Row]) -> dict[str, st
     """Return for each field the first place inside an object that has its name and holds a text."""
     inside: dict[str, str] = {}
     for place in places_in(sample[:LOOKED_INSIDE]).values():
-        for field in () if place.path in there or place.is_judged else place.fields or ["contexts"] * place.are_chunks:
-            # contexts are more than a word, such as the name of a file; a truth that is a list or a flag, an annotation
-            texts = [one for one in place.values if not (is_several(one) or isinstance(one, bool))]
-            if place.has_sentences if field == "contexts" else texts:
-                inside.setdefault(field, place.path)
+        if place.path in there or place.is_judged:
+            continue
+        field = place.field or ("contexts" if place.are_chunks else None)
+        # contexts are more than a word, such as the name of a file; a truth that is a list or a flag, an annotation
+        texts = [one for one in place.values if not (is_several(one) or isinstance(one, bool))]
+        if field and (place.has_sentences if field == "contexts" else texts):
+            inside.setdefault(field, place.path)
     return inside
 
 

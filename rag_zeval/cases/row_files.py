@@ -20,7 +20,7 @@ from typing import IO, Any
 from rag_zeval.cases.arrangements import rows_of
 from rag_zeval.cases.encodings import better_encoding, likely_encoding
 from rag_zeval.cases.excel import is_filled, read_sheet
-from rag_zeval.cases.names import fields_of, spaced_once, unique_names
+from rag_zeval.cases.names import field_of, spaced_once, unique_names
 from rag_zeval.csv_files import DELIMITERS, csv_rows, delimiter_of, is_spaced
 from rag_zeval.errors import InputError, needed
 from rag_zeval.files import (
@@ -268,9 +268,7 @@ def _delimited(path: Path, encoding: str, delimiter: str | None) -> Iterator[Pla
                 yield f"{path}:{line}", found
                 is_empty = False
         if names and is_empty:
-            hint = (
-                "" if any(map(fields_of, names)) else "; if that line is a row, add one with the columns' names above"
-            )
+            hint = "" if any(map(field_of, names)) else "; if that line is a row, add one with the columns' names above"
             raise InputError(f"{path}: no rows below the first line{hint}")
 
 
@@ -295,7 +293,7 @@ def _header(path: Path, cells: Sequence[Any]) -> list[str]:
     So are columns that have the same name, as in `Score (column 5)`. Raises InputError if it names a known field.
     """
     names = [spaced_once(cell) for cell in cells]
-    count = Counter(name for name in names if not fields_of(name))
+    count = Counter(name for name in names if not field_of(name))
     numbered = [f"{name} (column {at})".strip() if count[name] > 1 else name for at, name in enumerate(names, 1)]
     with locate(path):
         return [name or f"(column {number})" for number, name in enumerate(unique_names(numbered), 1)]
@@ -326,7 +324,7 @@ def _cells(names: Sequence[str], cells: Sequence[Any], number: int) -> Row | Inp
             raise InputError("names the columns in another order; save what begins here as its own file")
     if number <= TITLE_ROWS:
         filled = [str(cell) for cell in cells if cell not in ("", None)]
-        known = {field for cell in filled if len(cell) < LONGEST_NAME for field in fields_of(cell)}
+        known = {field_of(cell) for cell in filled if len(cell) < LONGEST_NAME} - {None}
         named = [name for name in names if not name.startswith("(column ")]
         if len(known) > 1 and (2 * len(known) > len(filled) or 2 * len(named) < len(filled)):
             return LaterHeader("seems to name the columns, which the first line must do; remove what is before")

@@ -10,7 +10,7 @@ from typing import Any
 
 from rag_zeval.cases.cells import is_nothing
 from rag_zeval.cases.name_words import is_about_truth, is_aside, words_of
-from rag_zeval.cases.names import fields_of, plain_name
+from rag_zeval.cases.names import field_of, plain_name
 from rag_zeval.cases.paths import is_number, option, pattern_of, quoted_list
 from rag_zeval.cases.texts import is_sentence
 from rag_zeval.files import Row
@@ -74,15 +74,14 @@ def _groups(name: str, values: Sequence[Any]) -> list[tuple[str, ...]]:
     if (
         is_inside
         or is_about_truth(name)
-        or fields_of(path[-1]) not in ([], ["answer"])
+        or field_of(path[-1]) not in (None, "answer")
         or not any(map(_is_text, values))
     ):
         return []
     stems = [stem for stem in map(_stem, words) if stem]
     if stems and stems[-1] in ANSWERS:
         return [("ends", stems[-1])]
-    fields = {field for word in words for field in fields_of(word)}
-    if not fields <= {"answer"} or is_aside(name) or not _are_sentences(values):
+    if not {*map(field_of, words)} <= {None, "answer"} or is_aside(name) or not _are_sentences(values):
         return []
     if stems and stems[0] in ANSWERS:
         return [("begins", stems[0])]

@@ -7,7 +7,7 @@ from typing import Any
 from rag_zeval.cases.cells import is_nothing, is_numbers
 from rag_zeval.cases.id_columns import looks_like
 from rag_zeval.cases.name_words import is_about_truth, misspelt_field
-from rag_zeval.cases.names import FIELDS, fields_of, plain_name, snake_name
+from rag_zeval.cases.names import FIELDS, field_of, plain_name, snake_name
 from rag_zeval.cases.paths import ABSENT, at_path, numbered, option, pattern_of, stem_of
 from rag_zeval.cases.places import Place
 from rag_zeval.cases.printed import unfolded
@@ -50,7 +50,7 @@ class Unused:
             count = self.survey.there[name]
             if count and name not in of_systems and not self.survey.all_are(is_numbers, name):
                 told |= self._told_of(name)
-            elif not (count or is_known) and "answer" in fields_of(name) and "answer" in self.taken:
+            elif not (count or is_known) and field_of(name) == "answer" and "answer" in self.taken:
                 told[name] = f"it is empty in every row, so '{self.taken['answer']}' is judged"
         for field, doubles in (("contexts", {"contexts", "passage"}), ("truth", {"truth"})):
             if field in inside and field in self.wanted.wished and self.taken.keys().isdisjoint(doubles):
@@ -67,7 +67,7 @@ class Unused:
 
     def _told_of(self, name: str) -> dict[str, str]:
         """Return what a column seems to hold, by its name or by that of its numbered group; {} if nothing."""
-        if "gold_chunk_ids" in fields_of(name) or looks_like("gold_chunk_ids", name, self.survey):
+        if field_of(name) == "gold_chunk_ids" or looks_like("gold_chunk_ids", name, self.survey):
             is_wanted = "gold_chunk_ids" in {*self.wanted.fields} - {*self.taken, *self.ambiguous}
             is_text = name not in self.survey.wrappers
             return {name: _advice("gold_chunk_ids", name)} if is_wanted and is_text else {}
@@ -98,8 +98,8 @@ class Unused:
         begins_so = snake.startswith(("answer_", "response_"))  # such as answer_old, but not answer_relevancy
         if plain_name(place.last) == "answer" and "truth" not in self.taken:
             named = ["truth"]
-        elif known := fields_of(name) or fields_of(stem_of(pattern_of(name))):
-            named = known
+        elif known := field_of(name) or field_of(stem_of(pattern_of(name))):
+            named = [known]
         elif ends_so or (begins_so and not place.is_aside("truth") and place.has_sentences):
             is_gold = snake.endswith("_answers") or is_about_truth(name)  # such as possible_answers, human_answer
             named = ["truth" if is_gold else "answer"]

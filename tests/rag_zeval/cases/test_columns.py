@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_zeval.cases.columns import Columns, choose
-from rag_zeval.cases.names import FIELDS, LAYOUTS, NAMES, Layout, fields_of, plain_name
+from rag_zeval.cases.names import FIELDS, LAYOUTS, NAMES, Layout, field_of, plain_name
 from rag_zeval.cases.paths import option
 from rag_zeval.cases.reading import question_id, read_cases
 from rag_zeval.cases.survey import Survey
@@ -48,7 +48,7 @@ def test_case_and_spelling_of_a_name_do_not_matter(entry: tuple[str, str], data:
             ]
         )
     )
-    assert field in fields_of(spelt if not name.startswith("_") else name)
+    assert field_of(spelt if not name.startswith("_") else name) == field
 
 
 def test_no_name_stands_for_two_fields() -> None:
