@@ -14,7 +14,7 @@ from rag_zeval.cases.id_columns import id_columns, looks_like
 from rag_zeval.cases.missing import NEEDED, missing_columns
 from rag_zeval.cases.names import FIELDS, IDS, LAYOUTS, NAMES, VAGUE, Layout, field_of, plain_name, snake_name
 from rag_zeval.cases.nested import REPLY_ROWS, in_messages, in_records, in_replies, one_of
-from rag_zeval.cases.paths import ABSENT, at_path, option, pattern_of, quoted_list, roots_of, stem_of
+from rag_zeval.cases.paths import at_path, option, pattern_of, quoted_list, roots_of, stem_of
 from rag_zeval.cases.places import NO_TEXTS, Place, fields_inside
 from rag_zeval.cases.survey import Survey
 from rag_zeval.cases.systems import answers_of_systems
@@ -52,9 +52,8 @@ class Columns:
         """Return a row's value of a field, or None if it has none. Answers of several systems are an object."""
         if field == "answer" and self.systems:
             answers = {name: at_path(row, name) for name in self.systems}
-            return {name: value for name, value in answers.items() if value is not ABSENT and not is_nothing(value)}
-        value = at_path(row, self.of[field]) if field in self.of else None
-        return None if value is ABSENT else value
+            return {name: value for name, value in answers.items() if not is_nothing(value)}
+        return at_path(row, self.of[field]) if field in self.of else None
 
     def lines(self, count: Callable[[str], int], rows: int) -> Iterator[str]:
         """Yield a line for each field: which column holds it, and in how many of the rows `count` finds a value."""

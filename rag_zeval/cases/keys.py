@@ -10,7 +10,7 @@ from unicodedata import normalize
 from rag_zeval.cases.cells import as_id, as_ids, is_nothing
 from rag_zeval.cases.missing import TEXTS, is_text
 from rag_zeval.cases.names import field_of, same_name
-from rag_zeval.cases.paths import ABSENT, at_path, option, quoted_list
+from rag_zeval.cases.paths import at_path, option, quoted_list
 from rag_zeval.cases.printed import unfolded
 from rag_zeval.cases.survey import UNNAMED
 from rag_zeval.errors import InputError
@@ -197,9 +197,8 @@ def are_alike(own: str, other: str) -> bool:
 
 def _key(row: Row, path: str, is_question: bool) -> str | None:
     """Return an id, or a question without what people write in one way or another. None if there is none."""
-    value = at_path(row, path)
     with suppress(InputError):
-        text = "" if value is ABSENT else " ".join((as_id(value) or "").split())
+        text = " ".join((as_id(at_path(row, path)) or "").split())
         if is_question:
             return normalize("NFKC", text).casefold().strip(" .?!:\"'“”‘’") or None
         return text if 0 < len(text) <= LONGEST_ID else None

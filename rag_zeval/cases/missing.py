@@ -10,7 +10,7 @@ from rag_zeval.cases.cells import as_chunks, is_nothing
 from rag_zeval.cases.name_words import field_said_by, is_about_truth, misspelt_field, words_of
 from rag_zeval.cases.names import FIELDS, NAMES, field_of, plain_name, snake_name
 from rag_zeval.cases.nested import MESSAGES, SPEAKERS, role_of, spoken_by
-from rag_zeval.cases.paths import ABSENT, at_path, is_number, numbered, option, pattern_of, quoted_list, stem_of
+from rag_zeval.cases.paths import at_path, is_number, numbered, option, pattern_of, quoted_list, stem_of
 from rag_zeval.cases.places import Place, lists_texts, places_in, texts_in, vary
 from rag_zeval.cases.printed import unfolded
 from rag_zeval.cases.systems import answers_of_systems, told_as_answers
@@ -147,7 +147,7 @@ def _shown(field: str, path: str, sample: Sequence[Row]) -> str:
     for value in (at_path(row, path) for row in sample):
         with suppress(InputError):
             texts = as_chunks(value)[0] if field == "contexts" or lists_texts(value) else texts_in([value])
-            if value is not ABSENT and not is_nothing(value) and (said := one_line(" ".join(texts) or str(value))):
+            if not is_nothing(value) and (said := one_line(" ".join(texts) or str(value))):
                 return said if len(said) <= SHOWN else f"{said[:SHOWN]}…"
     return ""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from rag_zeval.cases.cells import is_nothing, is_object, label_in
 from rag_zeval.cases.names import FIELDS, RECORDS, REPLIES, field_of, plain_name
-from rag_zeval.cases.paths import ABSENT, at_path, one_option, option, quoted_list
+from rag_zeval.cases.paths import at_path, has_path, one_option, option, quoted_list
 from rag_zeval.cases.printed import unfolded
 from rag_zeval.cases.systems import several_answers
 from rag_zeval.errors import InputError
@@ -32,7 +32,7 @@ def in_replies(taken: Mapping[str, str], wrappers: Collection[str], sample: Sequ
     columns = [name for name in wrappers if field_of(name) == "answer"]
     for outer in () if {"answer", "answers"} & taken.keys() else ("", *(f"{name}." for name in columns)):
         for reply in REPLIES:
-            there = [field for field, path in reply.items() if _holds(f"{outer}{path}", sample)]
+            there = [field for field, path in reply.items() if any(has_path(row, f"{outer}{path}") for row in sample)]
             if all(field in there for field in ("answer", "contexts") if field in reply):
                 return {field: f"{outer}{reply[field]}" for field in there}
     return {}
@@ -89,10 +89,6 @@ def field_in_record(path: str) -> str | None:
     if outer in GIVEN and field == "answer" and "response" not in plain_name(last):
         return None  # an answer beside the question may be the ground truth
     return field
-
-
-def _holds(path: str, sample: Sequence[Row]) -> bool:
-    return any(at_path(row, path) is not ABSENT for row in sample)
 
 
 def one_of(found: Sequence[str], field: str, there: Mapping[str, int], systems: Sequence[str] = ()) -> str | None:

@@ -22,7 +22,7 @@ from rag_zeval.cases.cells import (
 from rag_zeval.cases.name_words import field_said_by, is_about_truth, is_aside, is_judged, words_of
 from rag_zeval.cases.names import CHUNK_TEXT, SNIPPET, TEXT_PARTS, field_of, plain_name, snake_name
 from rag_zeval.cases.nested import EXPECTED, SPEAKERS, field_in_record, is_dialogue, role_of, text_name
-from rag_zeval.cases.paths import ABSENT, at_path, is_number, stem_of
+from rag_zeval.cases.paths import at_path, is_number, stem_of
 from rag_zeval.cases.printed import unfolded
 from rag_zeval.cases.texts import LETTER, NUMBER, is_flag, is_label, is_prose, is_sentence, is_verdict
 from rag_zeval.errors import InputError
@@ -226,7 +226,6 @@ def _inside(value: Any, path: str, depth: int, of_items: bool = False) -> Iterat
         if len({tuple(item) for item in held}) == 1:
             for name, first in held[0].items():
                 inner = first if is_one else at_path(held, str(name))
-                inner = None if inner is ABSENT else inner
                 yield from _inside(inner, f"{path}.{name}", depth + 1, of_items or not is_one)
         elif not of_items and not any(item.get("type") in TEXT_PARTS for item in held):
             for at in (0, -1):

@@ -11,7 +11,7 @@ from rag_zeval.cases.case_file import indented
 from rag_zeval.cases.cells import as_truths, is_empty_list, is_nothing
 from rag_zeval.cases.columns import Columns
 from rag_zeval.cases.doubts import several_truths
-from rag_zeval.cases.paths import ABSENT, at_path
+from rag_zeval.cases.paths import at_path, has_path
 from rag_zeval.cases.row_files import PlacedRow, read_table
 from rag_zeval.cases.source import BadRows, Source
 from rag_zeval.cases.wanted import Wanted
@@ -99,6 +99,5 @@ def _rows(path: Path, names: Mapping[str, str]) -> Iterator[PlacedRow]:
 
 
 def _named(row: Row, columns: Columns, kept: Collection[str]) -> Row:
-    values = {field: at_path(row, path) for field, path in columns.of.items()}
-    named = {field: value for field, value in values.items() if value is not ABSENT}
+    named = {field: at_path(row, path) for field, path in columns.of.items() if has_path(row, path)}
     return {name: row[name] for name in kept if name in row} | named

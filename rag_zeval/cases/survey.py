@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from rag_zeval.cases.cells import is_nothing, is_object
-from rag_zeval.cases.paths import ABSENT, at_path
+from rag_zeval.cases.paths import at_path, has_path
 from rag_zeval.cases.printed import unquoted
 from rag_zeval.cases.row_files import LaterHeader, PlacedRow
 from rag_zeval.errors import InputError
@@ -52,7 +52,7 @@ class Survey:
                 found.header = found.header or (f"{place}: {row}" if isinstance(row, LaterHeader) else None)
                 continue
             found._add(row)
-            found.reached.update(path for path in paths if at_path(row, path) is not ABSENT)
+            found.reached.update(path for path in paths if has_path(row, path))
         return found
 
     def _add(self, row: Row) -> None:
@@ -95,7 +95,7 @@ class Survey:
     def values(self, path: str) -> list[Any]:
         """Return the values of a column, or at a path, in the first rows."""
         found = (at_path(row, path) for row in self.sample)
-        return [value for value in found if value is not ABSENT and not is_nothing(value)]
+        return [value for value in found if not is_nothing(value)]
 
     def all_are(self, test: Callable[[Any], bool], path: str) -> bool:
         """Whether there are values at a path, and all pass the test."""

@@ -8,7 +8,7 @@ from rag_zeval.cases.cells import is_nothing, is_numbers
 from rag_zeval.cases.id_columns import looks_like
 from rag_zeval.cases.name_words import is_about_truth, misspelt_field
 from rag_zeval.cases.names import FIELDS, field_of, plain_name, snake_name
-from rag_zeval.cases.paths import ABSENT, at_path, numbered, option, pattern_of, stem_of
+from rag_zeval.cases.paths import at_path, numbered, option, pattern_of, stem_of
 from rag_zeval.cases.places import Place
 from rag_zeval.cases.printed import unfolded
 from rag_zeval.cases.survey import UNNAMED, Survey
@@ -115,7 +115,7 @@ class Unused:
 
         def value(row: Row, path: str) -> Any:
             found = at_path(row, path)
-            return None if found is ABSENT or is_nothing(found) else unfolded(found)
+            return None if is_nothing(found) else unfolded(found)
 
         sample = self.survey.sample
         own = [value(row, name) for row in sample]
