@@ -11,8 +11,8 @@ from typing import Any
 
 from rag_zeval.cases.cells import is_nothing, is_numbers, is_object
 from rag_zeval.cases.id_columns import id_columns, looks_like
-from rag_zeval.cases.missing import NEEDED, missing_columns
-from rag_zeval.cases.names import FIELDS, IDS, LAYOUTS, NAMES, VAGUE, Layout, field_of, plain_name, snake_name
+from rag_zeval.cases.missing import missing_columns
+from rag_zeval.cases.names import FIELDS, IDS, LAYOUTS, NAMES, NEEDED, VAGUE, Layout, field_of, plain_name, snake_name
 from rag_zeval.cases.nested import REPLY_ROWS, in_messages, in_records, in_replies, one_of
 from rag_zeval.cases.paths import at_path, option, pattern_of, quoted_list, roots_of, stem_of
 from rag_zeval.cases.places import NO_TEXTS, Place, fields_inside

@@ -8,8 +8,8 @@ from typing import Any
 from unicodedata import normalize
 
 from rag_zeval.cases.cells import as_id, as_ids, is_nothing
-from rag_zeval.cases.missing import TEXTS, is_text
-from rag_zeval.cases.names import field_of, same_name
+from rag_zeval.cases.name_words import is_no_name
+from rag_zeval.cases.names import TEXTS, field_of, same_name
 from rag_zeval.cases.paths import at_path, option, quoted_list
 from rag_zeval.cases.printed import unfolded
 from rag_zeval.cases.survey import UNNAMED
@@ -155,7 +155,7 @@ def best_match(matches: Sequence[Match], own: Side, other: Side) -> Match:
 def way_out(tried: Sequence[Pair], own: Side, other: Side) -> str:
     """Return what to do if rows have no partners by the columns that were tried."""
     for side in (own, other):
-        if text := next(filter(is_text, side.columns), None):
+        if text := next(filter(is_no_name, side.columns), None):
             no_name = f"'{one_line(text)}' is no name"
             return f"the first line of {side.name} must name the columns, such as id,question; {no_name}"
     pairs = [Pair(path, key) for key in other.paths for path in own.paths]

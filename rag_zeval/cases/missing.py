@@ -7,8 +7,8 @@ from itertools import chain
 from typing import Any
 
 from rag_zeval.cases.cells import as_chunks, is_nothing
-from rag_zeval.cases.name_words import field_said_by, is_about_truth, misspelt_field, words_of
-from rag_zeval.cases.names import FIELDS, NAMES, field_of, plain_name, snake_name
+from rag_zeval.cases.name_words import field_said_by, is_about_truth, is_no_name, misspelt_field, words_of
+from rag_zeval.cases.names import CHECKED, FIELDS, NAMES, TEXTS, field_of, plain_name, snake_name
 from rag_zeval.cases.nested import MESSAGES, SPEAKERS, role_of, spoken_by
 from rag_zeval.cases.paths import at_path, is_number, numbered, option, pattern_of, quoted_list, stem_of
 from rag_zeval.cases.places import Place, lists_texts, places_in, texts_in, vary
@@ -16,18 +16,10 @@ from rag_zeval.cases.printed import unfolded
 from rag_zeval.cases.systems import answers_of_systems, told_as_answers
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
-from rag_zeval.text import QUESTION_MARKS, one_line
+from rag_zeval.text import one_line
 
-NEEDED = {  # required: at least one of the fields on the right
-    "question": {"question"},
-    "answer": {"answer", "answers"},
-    "contexts": {"contexts", "passage", "truth", "reference"},
-}
-CHECKED = ("contexts", "truth", "reference")  # fields that answers are checked against
-TEXTS = ("question", "answer", "answers", "passage", *CHECKED)  # fields that hold texts
 TEXT_NAMES = {text for _, text in MESSAGES}
 SHOWN = 60  # characters of a value that a message shows
-MOST_WORDS = 6  # in a column's name
 QUESTIONS_ALONE = (
     "If these are questions without answers, `rag-zeval collect` asks your system, and `rag-zeval check-set` checks "
     "the questions. If the answers are in another file, add --join FILE"
@@ -51,7 +43,7 @@ def missing_columns(
     lacking: for each missing field, the fields of which one would be enough. others: fields that are also suggested if
     they were not required, but only by their names. is_joined: whether the rows have columns of other files.
     """
-    if not taken and (text := next(filter(is_text, there), None)):
+    if not taken and (text := next(filter(is_no_name, there), None)):
         return f"the first line must name the columns, such as question,answer,contexts; '{text}' is no name"
     everywhere = places_in(sample)
     places = {path: place for path, place in everywhere.items() if path not in taken.values() and not place.is_judged}
@@ -121,17 +113,6 @@ def _may_be_gold(answer: str) -> bool:
     """Whether a column of answers may hold the right ones: `answer`, or one word for it in another language."""
     is_word = len(words_of(answer)) == 1 and field_said_by(answer) == "answer" and not field_of(answer)
     return plain_name(answer) == "answer" or is_word
-
-
-def is_text(name: str) -> bool:
-    """Whether a column's name looks like a value, or like a line of a file that is no table."""
-    return (
-        len(name.split()) > MOST_WORDS
-        or name.endswith(("。", *QUESTION_MARKS))
-        or (name.endswith(".") and " " in name)  # but S.No. is a name
-        or name.startswith(("-", "# "))
-        or ": " in name
-    )
 
 
 def _is_possible(field: str, places: Iterable[Place], rows: int) -> bool:

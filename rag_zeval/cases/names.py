@@ -32,6 +32,14 @@ FIELDS: Mapping[str, str] = {
     "cost_usd": "cost in dollars",
     "run": "run of a query",
 }
+NEEDED = {  # required: at least one of the fields on the right
+    "question": {"question"},
+    "answer": {"answer", "answers"},
+    "contexts": {"contexts", "passage", "truth", "reference"},
+}
+CHECKED = ("contexts", "truth", "reference")  # fields that answers are checked against
+TEXTS = ("question", "answer", "answers", "passage", *CHECKED)  # fields that hold texts
+DOUBLES = {"answer": ("answers",), "contexts": ("passage",)}  # fields that take the place of another
 
 # With these words the names of gold chunks begin, and with those they go on: relevant_chunk_ids, expected_documents.
 GOLD = ("gold", "relevant", "expected", "reference", "required", "ground_truth", "gt")

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from rag_zeval.cases.cells import is_nothing, is_object, label_in
-from rag_zeval.cases.names import FIELDS, RECORDS, REPLIES, field_of, plain_name
+from rag_zeval.cases.names import DOUBLES, FIELDS, RECORDS, REPLIES, field_of, plain_name
 from rag_zeval.cases.paths import at_path, has_path, one_option, option, quoted_list
 from rag_zeval.cases.printed import unfolded
 from rag_zeval.cases.systems import several_answers
@@ -18,7 +18,6 @@ SPEAKERS = {  # roles
     "contexts": {"system", "tool"},
 }
 SPEAKER = re.compile(rf"^({'|'.join(SPEAKERS['question'] | SPEAKERS['answer'])}):\s*\S", re.IGNORECASE | re.MULTILINE)
-DOUBLES = {"answer": ("answers",), "contexts": ("passage",)}  # fields that take the place of another
 REPLY_ROWS = {reply["answer"] for reply in REPLIES}
 GIVEN = ("input", "item", "datasource_item", "request")  # records of what a system got
 EXPECTED = ("expectation", "reference_output")  # records of what it should say

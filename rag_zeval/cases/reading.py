@@ -25,7 +25,7 @@ from rag_zeval.cases.cells import (
 )
 from rag_zeval.cases.columns import Columns
 from rag_zeval.cases.joining import join as joined_rows
-from rag_zeval.cases.missing import NEEDED
+from rag_zeval.cases.names import NEEDED
 from rag_zeval.cases.objects import read_objects
 from rag_zeval.cases.paths import one_option, option
 from rag_zeval.cases.row_files import PlacedRow, doubted_encoding, read_table
