@@ -12,7 +12,19 @@ from typing import Any
 from rag_zeval.cases.cells import is_nothing, is_numbers, is_object
 from rag_zeval.cases.id_columns import id_columns, looks_like
 from rag_zeval.cases.missing import missing_columns
-from rag_zeval.cases.names import FIELDS, IDS, LAYOUTS, NAMES, NEEDED, VAGUE, Layout, field_of, plain_name, snake_name
+from rag_zeval.cases.names import (
+    DOUBLES,
+    FIELDS,
+    IDS,
+    LAYOUTS,
+    NAMES,
+    NEEDED,
+    VAGUE,
+    Layout,
+    field_of,
+    plain_name,
+    snake_name,
+)
 from rag_zeval.cases.nested import REPLY_ROWS, in_messages, in_records, in_replies, one_of
 from rag_zeval.cases.paths import at_path, option, pattern_of, quoted_list, roots_of, stem_of
 from rag_zeval.cases.places import NO_TEXTS, Place, fields_inside
@@ -124,8 +136,6 @@ class _Choice:
         flat = [name for name in self.refused if not self.survey.all_are(is_object, name)]  # objects hold other fields
         untrue = {root for name in flat for root in roots_of(name, self.there)}
         self._check_needs(untrue)
-        if {"answers", "answer"} <= self.taken.keys():  # the user chose one of them
-            del self.taken["answers" if "answer" in self.names else "answer"]
         used = {*self.roots, *(root for path in self.taken.values() for root in roots_of(path, self.there))}
         unused = [name for name in self.there if name not in used and name.partition(".")[0] not in self.roots]
         known = {*self.taken, *self.taken.values()}
@@ -135,6 +145,11 @@ class _Choice:
         layout = f"columns of {self.layout.name}" if self.layout else "columns known by their names"
         separator = self.layout.separator if self.layout and "contexts" not in self.names else None
         return Columns(layout, self.taken, tuple(unused), told, self.ambiguous, separator, self.wanted.systems)
+
+    def _is_open(self, field: str) -> bool:
+        """Whether no column is taken for a field, nor for one that takes its place."""
+        others = ("answer",) if field == "answers" and "answer" in self.names else DOUBLES.get(field, ())
+        return self.taken.keys().isdisjoint((field, *others))
 
     def _is_empty(self, path: str) -> bool:
         """Whether this is a column without any value."""
@@ -155,13 +170,13 @@ class _Choice:
         for one, name in self.layout.columns.items() if self.layout else ():
             column = self.written.get(name)
             is_text = column not in self.survey.wrappers or one in OBJECTS
-            is_free = one in self.wanted.fields and one not in self.taken and column not in self.roots
+            is_free = one in self.wanted.fields and self._is_open(one) and column not in self.roots
             if column is not None and is_text and is_free and self._can_hold(one, column):
                 self.taken[one] = column
 
     def _take_by_name(self, name: str) -> None:
         """Take the column that is named as a field. Raises InputError if several are, unless few commands read it."""
-        if name in self.taken or (name == "contexts" and "passage" in self.taken):
+        if not self._is_open(name):
             return
         used = {*self.taken.values(), *self.roots, *self.meant_otherwise}
         used |= self.survey.wrappers if name not in OBJECTS else set()
@@ -215,9 +230,9 @@ class _Choice:
         else:
             self._settle_reference()
         for one in ("answers", "answer"):
-            if {"answers", "answer"} <= self.taken.keys() and one not in self.names and self._is_empty(self.taken[one]):
+            if {"answers", "answer"} <= self.taken.keys() and self._is_empty(self.taken[one]):
                 del self.taken[one]
-        if {"answers", "answer"} <= self.taken.keys() and not {"answer", "answers"} & self.names.keys():
+        if {"answers", "answer"} <= self.taken.keys():
             several, one = self.taken["answers"], self.taken["answer"]
             raise InputError(
                 f"columns '{one}' and '{several}' could both hold answers to judge: if '{several}' are gold answers, "

@@ -7,7 +7,7 @@ from typing import Any
 from rag_zeval.cases.cells import is_nothing, is_numbers
 from rag_zeval.cases.id_columns import looks_like
 from rag_zeval.cases.name_words import is_about_truth, misspelt_field
-from rag_zeval.cases.names import FIELDS, field_of, plain_name, snake_name
+from rag_zeval.cases.names import DOUBLES, FIELDS, field_of, plain_name, snake_name
 from rag_zeval.cases.paths import at_path, numbered, option, pattern_of, stem_of
 from rag_zeval.cases.places import Place
 from rag_zeval.cases.printed import unfolded
@@ -52,8 +52,9 @@ class Unused:
                 told |= self._told_of(name)
             elif not (count or is_known) and field_of(name) == "answer" and "answer" in self.taken:
                 told[name] = f"it is empty in every row, so '{self.taken['answer']}' is judged"
-        for field, doubles in (("contexts", {"contexts", "passage"}), ("truth", {"truth"})):
-            if field in inside and field in self.wanted.wished and self.taken.keys().isdisjoint(doubles):
+        for field in ("contexts", "truth"):
+            is_open = self.taken.keys().isdisjoint((field, *DOUBLES.get(field, ())))
+            if field in inside and field in self.wanted.wished and is_open:
                 told.setdefault(inside[field], _advice(field, inside[field]))
         return told
 
