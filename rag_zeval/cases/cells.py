@@ -56,6 +56,11 @@ def is_object(value: Any) -> bool:
     return isinstance(value, Mapping) and "error" not in value
 
 
+def is_list(value: Any) -> bool:
+    """Whether a value is a list, or a text that prints one."""
+    return isinstance(unfolded(value), list)
+
+
 def is_numbers(value: Any) -> bool:
     """Whether a value is a list of numbers, such as tokens or an embedding, or a text that prints one."""
     value = unfolded(value)

@@ -9,8 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rag_zeval.cases.cells import is_nothing, is_numbers, is_object
-from rag_zeval.cases.id_columns import id_columns, looks_like
+from rag_zeval.cases.cells import is_list, is_nothing, is_numbers, is_object, is_readable
 from rag_zeval.cases.missing import missing_columns
 from rag_zeval.cases.names import (
     DOUBLES,
@@ -19,6 +18,7 @@ from rag_zeval.cases.names import (
     LAYOUTS,
     NAMES,
     NEEDED,
+    ONE_ID,
     VAGUE,
     Layout,
     field_of,
@@ -187,9 +187,9 @@ class _Choice:
         found = [column for column in free if field_of(stem_of(column)) == name]
         if name == "truth" or (name == "contexts" and self.wanted.is_of_questions):
             ids = "gold_chunk_ids" if name == "truth" else "context_ids"
-            found = [column for column in found if not looks_like(ids, column, self.survey)]
+            found = [column for column in found if not self.survey.holds_ids(ids, column)]
         if name in IDS:
-            found = id_columns(name, free, self.taken, self.survey, is_needed=name in self.wanted.needs)
+            found = self._columns_of_ids(name, free)
         found = [column for column in found if self._can_hold(name, column)]
         alike = []
         if name == "answer" and len(found) > 1:
@@ -202,6 +202,20 @@ class _Choice:
             if name not in OPTIONAL or name in self.wanted.needs or "passage" in self.taken:
                 raise
             self.ambiguous[name] = str(error)
+
+    def _columns_of_ids(self, field: str, free: Collection[str]) -> list[str]:
+        """Return the free columns that hold the ids of a field: those named so, or else those that look like ids.
+
+        Columns that cannot be read as gold ids do not count, unless the ids are needed.
+        """
+        named = [name for name in free if field_of(name) == field]
+        if field == "context_ids" and self._is_open("contexts"):  # one id may be that of the gold document
+            single = {one for one in named if self.survey.all_are(lambda value: not is_list(value), one)}
+            named = [one for one in named if one not in single or plain_name(one) not in ONE_ID]
+        found = named or [name for name in free if self.survey.holds_ids(field, name)]
+        if field in self.wanted.needs or field in found or field == "context_ids":
+            return found
+        return [name for name in found if all(map(is_readable, self.survey.values(name)))]
 
     def _look_into_objects(self) -> None:
         """Take the fields that are in the reply of a model API, in a record, or in a single chat message.

@@ -12,6 +12,7 @@ from rag_zeval.cases.cells import (
     as_ids,
     as_text,
     as_truth,
+    is_list,
     is_no_context,
     is_nothing,
     is_numbers,
@@ -104,7 +105,7 @@ class Place:
     def can_hold(self, field: str) -> bool:
         """Whether the values can be read as a field. Contexts must all be readable; the parts of one text are none."""
         if field == "contexts":
-            are_parts = any(isinstance(unfolded(value), list) and texts_in([value]) for value in self.values)
+            are_parts = any(is_list(value) and texts_in([value]) for value in self.values)
             if are_parts or any(isinstance(one, (bool, int, float)) or role_of(unfolded(one)) for one in self.values):
                 return False
             with suppress(InputError):
@@ -181,7 +182,7 @@ class Place:
     @cached_property
     def are_chunks(self) -> bool:
         """Whether all values are lists of objects, and no chat messages."""
-        lists = [value for value in self.values if is_object(value) and isinstance(unfolded(value), list)]
+        lists = [value for value in self.values if is_object(value) and is_list(value)]
         return len(lists) == len(self.values) and not any(role_of(one) for value in lists for one in unfolded(value))
 
     @property
@@ -191,7 +192,7 @@ class Place:
 
     @property
     def has_lists(self) -> bool:
-        return any(isinstance(unfolded(value), list) for value in self.values)
+        return any(map(is_list, self.values))
 
     @property
     def length(self) -> float:

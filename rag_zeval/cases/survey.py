@@ -4,10 +4,11 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
-from rag_zeval.cases.cells import is_nothing, is_object
+from rag_zeval.cases.cells import is_list, is_nothing, is_object, look_like_ids
+from rag_zeval.cases.names import IDS, plain_name
 from rag_zeval.cases.paths import at_path, has_path
 from rag_zeval.cases.printed import unquoted
 from rag_zeval.cases.row_files import LaterHeader, PlacedRow
@@ -96,6 +97,18 @@ class Survey:
         """Return the values of a column, or at a path, in the first rows."""
         found = (at_path(row, path) for row in self.sample)
         return [value for value in found if not is_nothing(value)]
+
+    def holds_ids(self, field: str, name: str) -> bool:
+        """Whether a column holds ids and not texts, if its name leaves that open: `expected`, `relevant_docs`.
+
+        A name of one word may mean anything else, too. So its values must be lists, and no numbers.
+        """
+        plain = plain_name(name)
+        if plain not in IDS[field]:
+            return False
+        if "_" in plain:
+            return self.all_are(partial(look_like_ids, or_number=True), name)
+        return self.all_are(lambda value: is_list(value) and look_like_ids(value), name)
 
     def all_are(self, test: Callable[[Any], bool], path: str) -> bool:
         """Whether there are values at a path, and all pass the test."""

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from rag_zeval.cases.cells import is_nothing, is_numbers
-from rag_zeval.cases.id_columns import looks_like
 from rag_zeval.cases.name_words import is_about_truth, misspelt_field
 from rag_zeval.cases.names import DOUBLES, FIELDS, field_of, plain_name, snake_name
 from rag_zeval.cases.paths import at_path, numbered, option, pattern_of, stem_of
@@ -68,7 +67,7 @@ class Unused:
 
     def _told_of(self, name: str) -> dict[str, str]:
         """Return what a column seems to hold, by its name or by that of its numbered group; {} if nothing."""
-        if field_of(name) == "gold_chunk_ids" or looks_like("gold_chunk_ids", name, self.survey):
+        if field_of(name) == "gold_chunk_ids" or self.survey.holds_ids("gold_chunk_ids", name):
             is_wanted = "gold_chunk_ids" in {*self.wanted.fields} - {*self.taken, *self.ambiguous}
             is_text = name not in self.survey.wrappers
             return {name: _advice("gold_chunk_ids", name)} if is_wanted and is_text else {}
