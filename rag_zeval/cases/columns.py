@@ -10,21 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rag_zeval.cases.cells import is_list, is_nothing, is_numbers, is_object, is_readable
+from rag_zeval.cases.layouts import LAYOUTS
 from rag_zeval.cases.missing import missing_columns
-from rag_zeval.cases.names import (
-    DOUBLES,
-    FIELDS,
-    IDS,
-    LAYOUTS,
-    NAMES,
-    NEEDED,
-    ONE_ID,
-    VAGUE,
-    Layout,
-    field_of,
-    plain_name,
-    snake_name,
-)
+from rag_zeval.cases.names import DOUBLES, FIELDS, IDS, NAMES, NEEDED, ONE_ID, VAGUE, field_of, plain_name, snake_name
 from rag_zeval.cases.nested import REPLY_ROWS, in_messages, in_records, in_replies, one_of
 from rag_zeval.cases.paths import at_path, option, pattern_of, quoted_list, roots_of, stem_of
 from rag_zeval.cases.places import NO_TEXTS, Place, fields_inside
@@ -117,7 +105,7 @@ class _Choice:
         self.there, self.names = self.survey.there, self.wanted.names
         self.taken |= self.names
         self.roots = {root for _, path in self.wanted.paths for root in roots_of(path, self.there)}
-        self.layout = next((one for one in LAYOUTS if _fits(one, self.there, self.names)), None)
+        self.layout = next((one for one in LAYOUTS if one.fits(self.there, self.names)), None)
         self.written = {snake_name(name): name for name in self.there}
         other_meaning = self.layout.other_meaning.items() if self.layout else ()
         self.meant_otherwise = {self.written.get(column, column): meaning for column, meaning in other_meaning}
@@ -314,10 +302,3 @@ def _patterns(there: Mapping[str, int]) -> dict[str, int]:
         if (pattern := pattern_of(name)) != name:
             patterns[pattern] = max(count, patterns.get(pattern, 0))
     return patterns
-
-
-def _fits(layout: Layout, there: Collection[str], names: Mapping[str, str]) -> bool:
-    """Whether a file has the columns of a layout, and the user does not say that one of them holds another field."""
-    chosen = {field: snake_name(path) for field, path in names.items()}
-    otherwise = (path in layout.known_by and layout.columns.get(field) != path for field, path in chosen.items())
-    return {snake_name(name) for name in there}.issuperset(layout.known_by) and not any(otherwise)

@@ -1,4 +1,4 @@
-"""The names that people give to their columns, and the column layouts of known tools. `columns` reads these data.
+"""The names that people give to their columns, and to the fields of chunks and replies. `columns` reads these data.
 
 Names are compared without case. Spaces, hyphens and capital letters inside a word count as `_`, and a plural counts as
 its singular. So `Retrieved Contexts`, `retrievedContext` and `retrieved-contexts` are all `retrieved_context`.
@@ -7,7 +7,6 @@ its singular. So `Retrieved Contexts`, `retrievedContext` and `retrieved-context
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 from unicodedata import normalize
@@ -172,154 +171,6 @@ TOTALS = frozenset(
 ) | {"grand total"}
 
 INVISIBLE = "\u200b\u2060\ufeff"  # spaces without a width, which come with a copied text
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The columns of a tool's files.
-
-    known_by: columns that all its files have. The layout is recognised by them.
-    columns: for each of our fields, the tool's column.
-    other_meaning: columns whose name suggests one of our fields, and what they hold instead, in words.
-    example: a row as the tool writes it, for the tests.
-    separator: a pattern of what the tool writes between several contexts in one text.
-    """
-
-    name: str
-    known_by: tuple[str, ...]
-    columns: Mapping[str, str]
-    example: Mapping[str, Any]
-    other_meaning: Mapping[str, str] = field(default_factory=dict)
-    separator: str | None = None
-
-
-LAYOUTS = (
-    Layout(
-        "ragas",  # ragas 0.2 to 0.4: SingleTurnSample
-        ("user_input", "response"),
-        {"question": "user_input", "answer": "response", "contexts": "retrieved_contexts", "truth": "reference",
-         "context_ids": "retrieved_context_ids", "gold_chunk_ids": "reference_context_ids"},
-        {"user_input": "q?", "response": "a", "retrieved_contexts": ["c"], "reference": "t",
-         "reference_contexts": ["g"]},
-    ),
-    Layout(
-        "ragas",  # its test sets from 0.2 on, with answers beside
-        ("user_input", "reference"),
-        {"question": "user_input", "truth": "reference", "contexts": "retrieved_contexts",
-         "context_ids": "retrieved_context_ids", "gold_chunk_ids": "reference_context_ids"},
-        {"user_input": "q?", "reference_contexts": ["g"], "reference": "t", "synthesizer_name": "s", "answer": "a",
-         "retrieved_contexts": ["c"]},
-    ),
-    Layout(
-        "a test set of ragas",  # ragas 0.1: TestsetGenerator, with answers beside
-        ("question", "contexts", "evolution_type"),
-        {"question": "question", "answer": "answer", "contexts": "retrieved_contexts", "truth": "ground_truth"},
-        {"question": "q?", "contexts": ["g"], "ground_truth": "t", "evolution_type": "simple", "metadata": [],
-         "episode_done": True, "answer": "a", "retrieved_contexts": ["c"]},
-        {"contexts": "what the question was written from; if you have put in what was retrieved, add --map "
-                     "contexts=contexts"},
-    ),
-    Layout(
-        "RAGChecker",  # ragchecker 0.1.9: RAGResult
-        ("query", "response", "retrieved_context"),
-        {"id": "query_id", "question": "query", "answer": "response", "truth": "gt_answer",
-         "contexts": "retrieved_context"},
-        {"query_id": "1", "query": "q?", "response": "a", "gt_answer": "t",
-         "retrieved_context": [{"doc_id": "d", "text": "c"}]},
-    ),
-    Layout(
-        "open-rag-eval",  # open-rag-eval 0.3.0: RAGResultsLoader
-        ("query", "passage", "generated_answer"),
-        {"id": "query_id", "question": "query", "answer": "generated_answer", "passage": "passage",
-         "context_ids": "passage_id", "run": "query_run"},
-        {"query_id": "1", "query": "q?", "query_run": 1, "passage_id": "[1]", "passage": "c", "generated_answer": "a"},
-    ),
-    Layout(
-        "Phoenix",  # phoenix: get_qa_with_reference and get_retrieved_documents, joined
-        ("context.span_id", "document_position", "input", "output", "reference"),
-        {"id": "context.span_id", "question": "input", "answer": "output", "passage": "reference",
-         "context_ids": "document_position"},
-        {"context.span_id": "s", "document_position": 0, "input": "q?", "output": "a", "reference": "c"},
-    ),
-    Layout(
-        "Phoenix",  # phoenix.client: get_input_output_context and get_retrieved_documents, joined
-        ("context.span_id", "document_position", "input", "output", "document"),
-        {"id": "context.span_id", "question": "input", "answer": "output", "passage": "document",
-         "context_ids": "document_position"},
-        {"context.span_id": "s", "document_position": 0, "input": "q?", "output": "a", "document": "c"},
-    ),
-    Layout(
-        "DeepEval",  # deepeval: EvaluationDataset.save_as, in version 4 with `name` and `additional_metadata`
-        ("input", "actual_output", "retrieval_context", "source_file"),
-        {"question": "input", "answer": "actual_output", "truth": "expected_output", "contexts": "retrieval_context",
-         "id": "name"},
-        {"input": "q?", "actual_output": "a", "expected_output": "t", "retrieval_context": "c", "name": "1",
-         "source_file": None, "additional_metadata": None},
-        {"context": "the ideal context of DeepEval, not what was retrieved"},
-        separator=r"(?<=\S)\|(?=\S)(?!--)",  # not the one of a table in Markdown
-    ),
-    Layout(
-        "DeepEval",  # deepeval 4: LLMTestCase
-        ("input", "actual_output"),
-        {"question": "input", "answer": "actual_output", "truth": "expected_output", "contexts": "retrieval_context",
-         "id": "name"},
-        {"input": "q?", "actual_output": "a", "expected_output": "t", "retrieval_context": ["c"], "name": "1"},
-        {"context": "the ideal context of DeepEval, not what was retrieved"},
-    ),
-    Layout(
-        "Databricks",  # Agent Evaluation
-        ("request", "response", "retrieved_context"),
-        {"id": "request_id", "question": "request", "answer": "response", "contexts": "retrieved_context",
-         "truth": "expected_response"},
-        {"request_id": "1", "request": "q?", "response": "a", "expected_response": "t", "expected_facts": ["f"],
-         "retrieved_context": [{"doc_uri": "d", "content": "c"}]},
-    ),
-    Layout(
-        "Galileo",  # datasets of galileo 1: `output` is shown as ground truth
-        ("input", "output", "generated_output"),
-        {"question": "input", "answer": "generated_output", "truth": "output"},
-        {"input": "q?", "output": "t", "generated_output": "a", "context": "c", "metadata": None},
-    ),
-    Layout(
-        "rag-zeval questions",  # with answers beside them
-        ("question", "truth", "snippets", "gold_chunk_ids", "documents"),
-        {"question": "question", "truth": "truth", "gold_chunk_ids": "gold_chunk_ids", "contexts": "contexts"},
-        {"question": "q?", "truth": "t", "snippets": ["s"], "gold_chunk_ids": ["d.md#1"],
-         "documents": ["d.md"], "answer": "a", "contexts": ["c"]},
-        {"documents": "a list of file names, not what was retrieved"},
-    ),
-    Layout(
-        "DPR",  # DPR, FiD, Atlas: gold answers in `answers`, retrieved contexts in `ctxs`
-        ("question", "answers", "ctxs"),
-        {"question": "question", "truth": "answers", "contexts": "ctxs"},
-        {"question": "q?", "answers": ["t", "t2"], "ctxs": [{"id": "d", "title": "T", "text": "c"}], "output": "a"},
-    ),
-    Layout(
-        "DSPy",  # dspy.Evaluate(save_as_json=...): a field of the example and of the prediction gets a prefix
-        ("example_answer", "pred_answer"),
-        {"question": "question", "answer": "pred_answer", "truth": "example_answer", "contexts": "context"},
-        {"question": "q?", "example_answer": "t", "context": ["c"], "reasoning": "r", "pred_answer": "a", "metric": 1},
-    ),
-    Layout(
-        "DSPy",
-        ("example_response", "pred_response"),
-        {"question": "question", "answer": "pred_response", "truth": "example_response", "contexts": "context"},
-        {"question": "q?", "example_response": "t", "context": ["c"], "pred_response": "a", "SemanticF1": 1},
-    ),
-    Layout(
-        "HotpotQA",  # HotpotQA, 2WikiMultihopQA: `answer` is gold, and people add a model's answer to the rows
-        ("question", "answer", "supporting_facts", "context"),
-        {"question": "question", "truth": "answer", "contexts": "context"},
-        {"question": "q?", "answer": "t", "supporting_facts": [["T", 0]], "context": [["T", ["c"]]], "prediction": "a"},
-    ),
-    Layout(
-        "MuSiQue",
-        ("question", "answer", "paragraphs", "question_decomposition"),
-        {"question": "question", "truth": "answer", "contexts": "paragraphs"},
-        {"question": "q?", "answer": "t", "paragraphs": [{"title": "T", "paragraph_text": "c"}],
-         "question_decomposition": [{"question": "p?", "answer": "s"}], "predicted_answer": "a"},
-    ),
-)  # fmt: skip
 
 
 @cache
