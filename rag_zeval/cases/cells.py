@@ -237,6 +237,13 @@ def as_truths(value: Any) -> Iterator[str]:
         yield from as_texts(inner[0] if inner else [item])
 
 
+def has_several_truths(value: Any) -> bool:
+    """Whether a value holds several ground truths that differ."""
+    with suppress(InputError):
+        return len({*as_truths(value)}) > 1
+    return False
+
+
 def _unrolled(item: Any) -> Sequence[Any]:
     """Return the chunks of an object that holds a list of each field, such as the texts and the ids of all chunks.
 

@@ -12,7 +12,7 @@ from rag_zeval.cases.names import FIELDS, field_of, plain_name
 from rag_zeval.cases.objects import read_objects
 from rag_zeval.cases.paths import option
 from rag_zeval.cases.places import fields_inside
-from rag_zeval.cases.row_files import PlacedRow, read_table
+from rag_zeval.cases.row_files import PlacedRow, read_table, readable_rows
 from rag_zeval.cases.survey import LOOKED_AT
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, locate
@@ -93,11 +93,11 @@ def join(name: str, rows: Rows, other: Any, encoding: str | None, names: Mapping
 
 
 def _read(other: Any, encoding: str | None) -> Side:
-    if isinstance(other, (str, Path)):
-        return Side(str(other), dict(_readable(read_table(Path(other), encoding))))
-    name = type(other).__name__
+    is_file = isinstance(other, (str, Path))
+    name = str(other) if is_file else type(other).__name__
     with locate(name):
-        return Side(name, dict(_readable(read_objects(other))))
+        rows = readable_rows(read_table(Path(other), encoding) if is_file else read_objects(other))
+        return Side(name, {place: row for place, row in rows if not all(map(is_nothing, row.values()))})
 
 
 def _match(own: Side, other: Side, ids: str | None) -> tuple[Match, Pair | None]:
@@ -164,12 +164,3 @@ def _answer(side: Side) -> str:
     named = [column for column in side.columns if field_of(column) == "answer"]
     flat = (column for column in named if not any(is_object(row.get(column)) for row in rows))
     return next(flat, "") or fields_inside(side.columns, rows).get("answer", "")
-
-
-def _readable(rows: Iterator[PlacedRow]) -> Iterator[tuple[str, Row]]:
-    """Yield the rows that are not empty. Raises InputError at the first that cannot be read."""
-    for place, row in rows:
-        if isinstance(row, InputError):
-            raise InputError(f"{place}: {row}")
-        if not all(map(is_nothing, row.values())):
-            yield place, row

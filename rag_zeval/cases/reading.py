@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,7 @@ from rag_zeval.cases.cells import (
     as_text,
     as_texts,
     as_truth,
-    as_truths,
+    has_several_truths,
     is_empty_list,
     is_nothing,
 )
@@ -28,7 +27,7 @@ from rag_zeval.cases.joining import join as joined_rows
 from rag_zeval.cases.names import NEEDED
 from rag_zeval.cases.objects import read_objects
 from rag_zeval.cases.paths import one_option, option
-from rag_zeval.cases.row_files import PlacedRow, doubted_encoding, read_table
+from rag_zeval.cases.row_files import PlacedRow, doubted_encoding, read_table, readable_rows
 from rag_zeval.cases.source import BadRows, Source
 from rag_zeval.cases.wanted import Wanted
 from rag_zeval.errors import InputError
@@ -97,10 +96,7 @@ def read_cases(
 
 def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
     """Yield the rows of a file, each with its place. Raises InputError at the first that cannot be read."""
-    for place, row in read_table(path):
-        if isinstance(row, InputError):
-            raise InputError(f"{place}: {row}")
-        yield place, row
+    return readable_rows(read_table(path))
 
 
 def question_id(question: str) -> str:
@@ -181,9 +177,7 @@ class _Reader:
             read_amount("cost_usd"),
             not contexts and read("context_ids", is_empty_list),
         )
-        truths = columns.value(row, "truth")
-        with suppress(InputError):
-            self.several_truths += truths != case.truth and len({*as_truths(truths)}) > 1
+        self.several_truths += has_several_truths(columns.value(row, "truth"))
         return replace(case, id=self.ids.of(read("id", as_id), case, row, place))
 
 

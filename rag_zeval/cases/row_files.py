@@ -92,6 +92,14 @@ def read_table(path: Path, encoding: str | None = None, chosen: Mapping[str, str
     return _json(path, encoding, chosen)
 
 
+def readable_rows(rows: Iterable[PlacedRow]) -> Iterator[tuple[str, Row]]:
+    """Yield rows with their places. Raises InputError at the first that cannot be read."""
+    for place, row in rows:
+        if isinstance(row, InputError):
+            raise InputError(f"{place}: {row}")
+        yield place, row
+
+
 def _check_text(path: Path, head: bytes) -> None:
     """Raise InputError for a file of a known format that we do not read."""
     if head.startswith(PACKED):
@@ -114,28 +122,27 @@ def _check_given(path: Path, encoding: str, marked: str | None) -> None:
         io.TextIOWrapper(io.BytesIO(), encoding)  # rejects what Python calls an encoding, but is none of texts: "hex"
     except LookupError as error:
         raise InputError(f"--encoding {encoding}: unknown encoding") from error
-    given = codecs.lookup(encoding).name
     found = (marked or "utf-8").removesuffix("-sig")
-    if not given.startswith(found) and (marked or _is_utf8(path)):
+    if codecs.lookup(encoding).name.startswith(found):
+        return
+    right, wrong = (1, []) if marked else _lines_beyond_ascii(path)
+    if right and not wrong:
         raise InputError(
             f"{path}: is {found.upper()} text: leave out --encoding {encoding}. If another file of the command needs "
             "it, save that file as UTF-8"
         )
 
 
-def _is_utf8(path: Path) -> bool:
-    """Whether a file is UTF-8 and has letters beyond ASCII."""
-    decoder, is_ascii = codecs.getincrementaldecoder("utf-8")(), True
+def _lines_beyond_ascii(path: Path) -> tuple[int, list[int]]:
+    """Return how many lines with letters beyond ASCII are UTF-8, and the numbers of those that are not."""
+    right, wrong = 0, []
     with _told(path), _bytes(path) as file:
-        try:
-            while block := file.read(HEAD):
-                is_ascii = is_ascii and block.isascii()
-                if NO_TEXT.search(decoder.decode(block)):  # UTF-16 of ASCII is UTF-8, too
-                    return False
-            decoder.decode(b"", final=True)
-        except UnicodeDecodeError:
-            return False
-    return not is_ascii
+        for number, line in enumerate(file, 1):
+            try:
+                right += not line.isascii() and bool(line.decode())
+            except UnicodeDecodeError:
+                wrong.append(number)
+    return right, wrong
 
 
 @contextmanager
@@ -146,26 +153,12 @@ def _text(path: Path, encoding: str) -> Iterator[IO[str]]:
             yield text
         except UnicodeError as error:  # UTF-16 without a byte order mark is no UnicodeDecodeError
             if encoding in ("utf-8", "utf-8-sig"):
-                _check_few_lines(path)
+                right, wrong = _lines_beyond_ascii(path)
+                if 0 < len(wrong) < right:  # such as one that was pasted from another file
+                    more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+                    told = f"this line{more} is not UTF-8 text, and the others are: correct it, or remove it"
+                    raise InputError(f"{path}:{wrong[0]}: {told}") from error
             raise InputError(f"{path}: is not {encoding.upper()} text{_named_encoding(path, encoding)}") from error
-
-
-def _check_few_lines(path: Path) -> None:
-    """Raise InputError if a text is UTF-8 apart from a few lines, such as one that was pasted from another file."""
-    right, wrong = 0, []
-    with _bytes(path) as file:
-        for number, line in enumerate(file, 1):
-            if not line.isascii():
-                try:
-                    line.decode()
-                    right += 1
-                except UnicodeDecodeError:
-                    wrong.append(number)
-    if 0 < len(wrong) < right:
-        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-        raise InputError(
-            f"{path}:{wrong[0]}: this line{more} is not UTF-8 text, and the others are: correct it, or remove it"
-        )
 
 
 def _bytes(path: Path) -> Any:
