@@ -5,7 +5,8 @@ from typing import Any
 
 from rag_zeval.cases.cells import as_text, is_nothing
 from rag_zeval.cases.columns import Columns
-from rag_zeval.cases.names import FIELDS, SPREADSHEET_ERRORS
+from rag_zeval.cases.fields import FIELDS
+from rag_zeval.cases.names import SPREADSHEET_ERRORS
 from rag_zeval.cases.paths import at_path, option
 from rag_zeval.cases.printed import unfolded
 from rag_zeval.errors import InputError

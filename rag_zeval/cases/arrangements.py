@@ -63,7 +63,8 @@ def rows_of(content: Any, source: object, chosen: Mapping[str, str] | None = Non
     if len(content) > 1 and all(isinstance(value, list) for value in content.values()) and _named(content) >= ASKED:
         told = ", ".join(f"'{name}' has {len(value)}" for name, value in content.items())
         raise InputError(f"{source}: its columns differ in length: {told}; write each row as {EXAMPLE}")
-    if len(content) > 1 and all(map(_is_key, content)) and all(map(_is_value, content.values())):
+    are_values = all(value is None or isinstance(value, (str, int, float)) for value in content.values())
+    if len(content) > 1 and all(map(_is_key, content)) and are_values:
         key = "question" if any(name.rstrip().endswith(QUESTION_MARKS) for name in content) else "id"
         stem = Path(str(source)).name.partition(".")[0]
         is_named = field_of(stem) == "answer" or field_said_by(stem) != "answer"
@@ -144,10 +145,6 @@ def _with_ids(rows: Mapping[str, Row]) -> list[Row]:
 def _is_key(name: str) -> bool:
     """Whether a name looks like an id or a question, and not like that of a column."""
     return any(map(str.isdigit, name)) or name.rstrip().endswith(QUESTION_MARKS)
-
-
-def _is_value(value: Any) -> bool:
-    return value is None or isinstance(value, (str, int, float))
 
 
 def _may_be_rows(path: tuple[str, ...], rows: Sequence[Row], kind: int) -> bool:

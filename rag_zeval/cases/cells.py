@@ -61,6 +61,11 @@ def is_list(value: Any) -> bool:
     return isinstance(unfolded(value), list)
 
 
+def is_several(value: Any) -> bool:
+    """Whether a value is a list or an object, or a text that prints one."""
+    return isinstance(unfolded(value), (list, Mapping))
+
+
 def is_numbers(value: Any) -> bool:
     """Whether a value is a list of numbers, such as tokens or an embedding, or a text that prints one."""
     value = unfolded(value)
@@ -121,15 +126,12 @@ def _joined(items: list[Any]) -> str | None:
     """Return the text of a list that holds one text or null, or the parts into which model APIs split one, or None."""
     if len(items) == 1 and (items[0] is None or isinstance(items[0], str)):
         return items[0] or ""
-    parts = [{name: value for name, value in item.items() if value is not None} for item in items if _is_part(item)]
+    with_texts = (item for item in items if isinstance(item, Mapping) and isinstance(item.get("text"), str))
+    parts = [{name: value for name, value in item.items() if value is not None} for item in with_texts]
     named = all(part.get("type") in TEXT_PARTS for part in parts)
     if not parts or len(parts) < len(items) or not (named or (len(parts) == 1 and parts[0].keys() == {"text"})):
         return None
     return "".join(part["text"] for part in parts)
-
-
-def _is_part(item: Any) -> bool:
-    return isinstance(item, Mapping) and isinstance(item.get("text"), str)
 
 
 def _inner_text(item: Mapping[Any, Any], column: str = "COLUMN") -> Any:

@@ -10,20 +10,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rag_zeval.cases.cells import is_list, is_nothing, is_numbers, is_object, is_readable
+from rag_zeval.cases.fields import DOUBLES, FIELDS, NEEDED, OBJECTS, OPTIONAL
 from rag_zeval.cases.layouts import LAYOUTS
 from rag_zeval.cases.missing import missing_columns
-from rag_zeval.cases.names import DOUBLES, FIELDS, IDS, NAMES, NEEDED, ONE_ID, VAGUE, field_of, plain_name, snake_name
+from rag_zeval.cases.names import IDS, NAMES, ONE_ID, VAGUE, field_of, plain_name, snake_name, written_name
 from rag_zeval.cases.nested import REPLY_ROWS, in_messages, in_records, in_replies, one_of
 from rag_zeval.cases.paths import at_path, option, pattern_of, quoted_list, roots_of, stem_of
 from rag_zeval.cases.places import NO_TEXTS, Place, fields_inside
 from rag_zeval.cases.survey import Survey
 from rag_zeval.cases.systems import answers_of_systems
-from rag_zeval.cases.unused import OBJECTS, Unused
+from rag_zeval.cases.unused import Unused
 from rag_zeval.cases.wanted import Wanted
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
-
-OPTIONAL = ("slice_tag", "context_ids", "gold_chunk_ids", "latency_s", "cost_usd")  # fields that most commands ignore
 
 
 @dataclass(frozen=True)
@@ -282,7 +281,7 @@ class _Choice:
 
 def _trec_file(there: Collection[str]) -> str | None:
     """Return what to do with a file of TREC, whose first line was read as the names of columns. None for others."""
-    names = [re.sub(r" ?\(column [0-9]+\)\Z", "", name) for name in there]
+    names = [*map(written_name, there)]
     cells = names if len(names) > 1 else " ".join(names).split()
     if len(cells) == 6 and cells[3].isdecimal() and re.fullmatch(r"-?[0-9.]+(e-?[0-9]+)?", cells[4]):
         return "looks like a run of TREC, not like a table: measure it by ir_measures QRELS RUN nDCG@10"

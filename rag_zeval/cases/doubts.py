@@ -10,7 +10,8 @@ from statistics import median
 from rag_zeval.cases.case import Case
 from rag_zeval.cases.cells import are_labels
 from rag_zeval.cases.excel import Formatted
-from rag_zeval.cases.names import FIELDS, PLACEHOLDERS, TOTALS
+from rag_zeval.cases.fields import FIELDS
+from rag_zeval.cases.names import PLACEHOLDERS, TOTALS
 from rag_zeval.cases.printed import prints_object
 from rag_zeval.cases.texts import is_label
 from rag_zeval.replies.thoughts import final_texts

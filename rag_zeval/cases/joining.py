@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from rag_zeval.cases.cells import is_nothing, is_object
+from rag_zeval.cases.fields import FIELDS
 from rag_zeval.cases.keys import Match, Pair, Side, are_alike, best_match, matching, shown, way_out
-from rag_zeval.cases.names import FIELDS, field_of, plain_name
+from rag_zeval.cases.names import field_of, plain_name
 from rag_zeval.cases.objects import read_objects
 from rag_zeval.cases.paths import option
 from rag_zeval.cases.places import fields_inside

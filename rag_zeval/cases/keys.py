@@ -7,12 +7,11 @@ from functools import cached_property
 from typing import Any
 from unicodedata import normalize
 
-from rag_zeval.cases.cells import as_id, as_ids, is_nothing
+from rag_zeval.cases.cells import as_id, as_ids, is_nothing, is_several
+from rag_zeval.cases.fields import TEXTS
 from rag_zeval.cases.name_words import is_no_name
-from rag_zeval.cases.names import TEXTS, field_of, same_name
+from rag_zeval.cases.names import UNNAMED, field_of, same_name
 from rag_zeval.cases.paths import at_path, option, quoted_list
-from rag_zeval.cases.printed import unfolded
-from rag_zeval.cases.survey import UNNAMED
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
 from rag_zeval.text import one_line
@@ -101,7 +100,7 @@ class Match:
     def are_texts(self, column: str) -> bool:
         """Whether rows and their partners have no lists and objects in a column."""
         values = [one for row, _, other in self.partners for one in (row.get(column), other.get(column))]
-        return not any(isinstance(unfolded(value), (list, Mapping)) for value in values)
+        return not any(map(is_several, values))
 
 
 def matching(pairs: Iterable[Pair], own: Side, other: Side, questions: Pair | None = None) -> list[Match]:

@@ -13,33 +13,6 @@ from unicodedata import normalize
 
 from rag_zeval.errors import InputError
 
-# Our fields, and their names in messages.
-FIELDS: Mapping[str, str] = {
-    "question": "question",
-    "answer": "answer",
-    "answers": "answers by system",
-    "contexts": "retrieved contexts",
-    "passage": "one retrieved passage a row",
-    "truth": "ground truth",
-    "reference": "reference to judge by",
-    "id": "id",
-    "system": "system",
-    "slice_tag": "slice",
-    "context_ids": "ids of the retrieved contexts",
-    "gold_chunk_ids": "ids of the gold chunks",
-    "latency_s": "latency in seconds",
-    "cost_usd": "cost in dollars",
-    "run": "run of a query",
-}
-NEEDED = {  # required: at least one of the fields on the right
-    "question": {"question"},
-    "answer": {"answer", "answers"},
-    "contexts": {"contexts", "passage", "truth", "reference"},
-}
-CHECKED = ("contexts", "truth", "reference")  # fields that answers are checked against
-TEXTS = ("question", "answer", "answers", "passage", *CHECKED)  # fields that hold texts
-DOUBLES = {"answer": ("answers",), "contexts": ("passage",)}  # fields that take the place of another
-
 # With these words the names of gold chunks begin, and with those they go on: relevant_chunk_ids, expected_documents.
 GOLD = ("gold", "relevant", "expected", "reference", "required", "ground_truth", "gt")
 UNITS = ("chunk", "context", "doc", "document", "file", "passage", "retrieval", "source", "uid", "url")
@@ -170,6 +143,8 @@ TOTALS = frozenset(
     "suma promedio media totale somma soma média totaal som gemiddelde".split()
 ) | {"grand total"}
 
+UNNAMED = ("(column ", "Unnamed: ")  # how we and pandas call a column without a name
+COLUMN_NUMBER = re.compile(r" ?\(column [0-9]+\)\Z")  # by which we tell columns with the same name apart
 INVISIBLE = "\u200b\u2060\ufeff"  # spaces without a width, which come with a copied text
 
 
@@ -202,6 +177,12 @@ def field_of(name: str) -> str | None:
 def spaced_once(cell: Any) -> str:
     """Return the name in a cell on one line, as messages show it and people type it, without invisible marks around."""
     return "" if cell is None else " ".join(str(cell).split()).strip(INVISIBLE)
+
+
+@cache
+def written_name(name: str) -> str:
+    """Return the name of a column as its file writes it."""
+    return COLUMN_NUMBER.sub("", name)
 
 
 def same_name(name: str) -> str:

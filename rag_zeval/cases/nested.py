@@ -5,7 +5,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from rag_zeval.cases.cells import is_nothing, is_object, label_in
-from rag_zeval.cases.names import DOUBLES, FIELDS, RECORDS, REPLIES, field_of, plain_name
+from rag_zeval.cases.fields import DOUBLES, FIELDS
+from rag_zeval.cases.names import RECORDS, REPLIES, field_of, plain_name
 from rag_zeval.cases.paths import at_path, has_path, one_option, option, quoted_list
 from rag_zeval.cases.printed import unfolded
 from rag_zeval.cases.systems import several_answers

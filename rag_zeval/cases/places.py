@@ -18,6 +18,7 @@ from rag_zeval.cases.cells import (
     is_numbers,
     is_object,
     is_readable,
+    is_several,
     label_in,
 )
 from rag_zeval.cases.name_words import field_said_by, is_about_truth, is_aside, is_judged, words_of
@@ -275,11 +276,6 @@ def fields_inside(there: Collection[str], sample: Sequence[Row]) -> dict[str, st
 def vary(texts: Sequence[str]) -> bool:
     """Whether texts are more than a few that repeat, such as names of models."""
     return len(texts) < FEW or FEW * len(set(texts)) > len(texts)
-
-
-def is_several(value: Any) -> bool:
-    """Whether a value is a list or an object, or a text that prints one."""
-    return isinstance(unfolded(value), (list, Mapping))
 
 
 def lists_texts(value: Any) -> bool:

@@ -23,8 +23,8 @@ from rag_zeval.cases.cells import (
     is_nothing,
 )
 from rag_zeval.cases.columns import Columns
+from rag_zeval.cases.fields import NEEDED
 from rag_zeval.cases.joining import join as joined_rows
-from rag_zeval.cases.names import NEEDED
 from rag_zeval.cases.objects import read_objects
 from rag_zeval.cases.paths import one_option, option
 from rag_zeval.cases.row_files import PlacedRow, doubted_encoding, read_table, readable_rows
@@ -168,7 +168,7 @@ class _Reader:
             answers,
             contexts,
             read("truth", as_truth),
-            read("reference", _reference),
+            read("reference", lambda value: BETWEEN.join(as_texts(value)) or None),
             read("slice_tag", as_id),
             read("context_ids", as_ids) or ids,
             read("gold_chunk_ids", as_ids),
@@ -236,10 +236,6 @@ def _no_question(row: Row, columns: Columns) -> str:
         more = f"if '{contexts}' is one more passage of the row above, repeat its '{asked}' here, and add"
         return f"column '{asked}' is empty: {more} {option('passage', contexts)}; else fill it in, or remove the row"
     return f"column '{asked}' is empty: fill it in, or remove the row"
-
-
-def _reference(value: Any) -> str | None:
-    return BETWEEN.join(as_texts(value)) or None
 
 
 def _amount(value: Any, has_comma: bool) -> float | None:

@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
@@ -20,7 +19,7 @@ from typing import IO, Any
 from rag_zeval.cases.arrangements import rows_of
 from rag_zeval.cases.encodings import better_encoding, likely_encoding
 from rag_zeval.cases.excel import is_filled, read_sheet
-from rag_zeval.cases.names import field_of, spaced_once, unique_names
+from rag_zeval.cases.names import field_of, spaced_once, unique_names, written_name
 from rag_zeval.csv_files import DELIMITERS, csv_rows, delimiter_of, is_spaced
 from rag_zeval.errors import InputError, needed
 from rag_zeval.files import (
@@ -42,7 +41,6 @@ PACKED = (b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c")  # 
 MARKDOWN_RULE = re.compile(r"\s*(:?--+:?)?\s*")  # a cell of the line below a Markdown table's header
 ARROW_STREAM = b"\xff\xff\xff\xff"  # as `datasets.save_to_disk` writes it
 MARKUP = re.compile(rb"\s*<[!?/]?[a-z][^<>]*>", re.IGNORECASE)  # how a web page begins, and XML
-COLUMN_NUMBER = re.compile(r" ?\(column [0-9]+\)\Z")  # which `_header` adds
 BAR = "\ue07c"  # stands for an escaped bar
 TITLE_ROWS = 20  # a header is looked for in so many rows below the first line
 LONGEST_NAME = 40  # characters of a column's name that may be known
@@ -292,12 +290,6 @@ def _header(path: Path, cells: Sequence[Any]) -> list[str]:
         return [name or f"(column {number})" for number, name in enumerate(unique_names(numbered), 1)]
 
 
-@cache
-def _unnumbered(name: str) -> str:
-    """Return the name of a column as its header has it."""
-    return COLUMN_NUMBER.sub("", name)
-
-
 class LaterHeader(InputError):
     """Raised for a row that seems to be the header, below a title or another line."""
 
@@ -308,7 +300,7 @@ def _cells(names: Sequence[str], cells: Sequence[Any], number: int) -> Row | Inp
     Empty cells are None; in a column without a name they are left out. Cells beyond the last name must be empty.
     number: of the row, from 1. Raises InputError for a header with another order, because all rows after it have it.
     """
-    written = [*map(_unnumbered, names)]
+    written = [*map(written_name, names)]
     if spaced_once(cells[0]) in written:
         found = [*map(spaced_once, cells[: len(names)])]
         if found == written:
@@ -397,7 +389,8 @@ def _json(path: Path, encoding: str, chosen: Mapping[str, str] | None) -> Iterat
     with _text(path, encoding) as file:
         first, second = islice(chain((line for line in file if line.strip()), ("", "")), 2)
     try:
-        value = decoded(first)
+        with json_faults():
+            value = DECODER.decode(first.removeprefix("\ufeff").strip())
     except InputError:
         # of an object with line breaks, or of one bad line of many: inside an object, another one follows only [ : or ,
         follows = second.lstrip().startswith("{") and not first.rstrip().endswith(("[", ":", ","))
@@ -425,12 +418,6 @@ def _values(path: Path, text: str) -> list[Any]:
     return values
 
 
-def decoded(text: str) -> Any:
-    """Return the JSON value of a text, with NaN and infinities as null. Raises InputError, which names no place."""
-    with json_faults():
-        return DECODER.decode(text.removeprefix("\ufeff").strip())
-
-
 def _object(pairs: list[tuple[str, Any]]) -> Row:
     content = dict(pairs)
     if len(content) < len(pairs):
@@ -439,6 +426,6 @@ def _object(pairs: list[tuple[str, Any]]) -> Row:
     return content
 
 
-DECODER = json.JSONDecoder(
+DECODER = json.JSONDecoder(  # reads NaN and infinities as null
     parse_int=whole_number, parse_float=finite, parse_constant=lambda _: None, object_pairs_hook=_object
 )

@@ -5,10 +5,11 @@ from itertools import islice
 
 from rag_zeval.cases.cells import is_nothing
 from rag_zeval.cases.columns import Columns, choose
+from rag_zeval.cases.names import UNNAMED
 from rag_zeval.cases.paths import option
 from rag_zeval.cases.printed import unquoted
 from rag_zeval.cases.row_files import PlacedRow
-from rag_zeval.cases.survey import UNNAMED, Survey
+from rag_zeval.cases.survey import Survey
 from rag_zeval.cases.systems import naming_systems
 from rag_zeval.cases.wanted import Wanted
 from rag_zeval.errors import InputError

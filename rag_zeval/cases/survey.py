@@ -15,7 +15,6 @@ from rag_zeval.cases.row_files import LaterHeader, PlacedRow
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
 
-UNNAMED = ("(column ", "Unnamed: ")  # how we and pandas call a column without a name
 LOOKED_AT = 100  # rows whose values are compared with what a column's name says
 DECIMAL_COMMA = re.compile(r"\s*\d+,(?:\d{1,2}|\d{4,})\s*|\s*0,\d+\s*")  # 1,234 may be a thousand
 PARENT = re.compile(r"parent.*id\Z", re.IGNORECASE)  # parent_id, parentObservationId, parent_run_id

@@ -5,19 +5,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from rag_zeval.cases.cells import is_nothing, is_numbers
+from rag_zeval.cases.fields import DOUBLES, FIELDS, OBJECTS
 from rag_zeval.cases.name_words import is_about_truth, misspelt_field
-from rag_zeval.cases.names import DOUBLES, FIELDS, field_of, plain_name, snake_name
+from rag_zeval.cases.names import UNNAMED, field_of, plain_name, snake_name
 from rag_zeval.cases.paths import at_path, numbered, option, pattern_of, stem_of
 from rag_zeval.cases.places import Place
 from rag_zeval.cases.printed import unfolded
-from rag_zeval.cases.survey import UNNAMED, Survey
+from rag_zeval.cases.survey import Survey
 from rag_zeval.cases.systems import answers_of_systems, several_answers
 from rag_zeval.cases.texts import is_flag
 from rag_zeval.cases.wanted import Wanted
 from rag_zeval.files import Row
 
 TOLD = ("question", "answer", "answers", "contexts", "truth", "reference", "id", "system")  # fields to warn about
-OBJECTS = ("contexts", "answers")  # fields whose value may be an object
 UNNAMED_TEXTS = "it holds texts but has no name; columns of contexts are named context_1, context_2, ..."
 
 

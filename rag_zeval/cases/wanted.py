@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from rag_zeval.cases.names import FIELDS, NEEDED, TEXTS
+from rag_zeval.cases.fields import FIELDS, NEEDED, TEXTS
 from rag_zeval.cases.paths import has_path, option, spelled
 from rag_zeval.cases.survey import Survey
 from rag_zeval.errors import InputError, nearest

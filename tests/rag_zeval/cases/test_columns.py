@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_zeval.cases.columns import Columns, choose
+from rag_zeval.cases.fields import FIELDS
 from rag_zeval.cases.layouts import LAYOUTS, Layout
-from rag_zeval.cases.names import FIELDS, NAMES, field_of, plain_name
+from rag_zeval.cases.names import NAMES, field_of, plain_name
 from rag_zeval.cases.paths import option
 from rag_zeval.cases.reading import question_id, read_cases
 from rag_zeval.cases.survey import Survey
