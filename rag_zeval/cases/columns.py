@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rag_zeval.cases.cells import is_list, is_nothing, is_numbers, is_object, is_readable
+from rag_zeval.cases.cells import is_list, is_nothing, is_object, is_readable
 from rag_zeval.cases.fields import DOUBLES, FIELDS, NEEDED, OBJECTS, OPTIONAL
 from rag_zeval.cases.layouts import LAYOUTS
 from rag_zeval.cases.missing import missing_columns
@@ -169,7 +169,6 @@ class _Choice:
         used |= self.survey.wrappers if name not in OBJECTS else set()
         free = {column: count for column, count in self.there.items() if column not in used}
         if name == "contexts":
-            free = {one: count for one, count in free.items() if not self.survey.all_are(is_numbers, one)}
             free |= _patterns(free)
         found = [column for column in free if field_of(stem_of(column)) == name]
         if name == "truth" or (name == "contexts" and self.wanted.is_of_questions):
