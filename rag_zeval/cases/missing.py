@@ -63,7 +63,11 @@ def missing_columns(
     unknown = [field for field, any_of in lacking.items() if known.isdisjoint(any_of)]
     rest = [place for path, place in places.items() if path not in (*systems, *found.values())]
     possible = [field for field in unknown if field not in TEXTS or _is_possible(field, rest, len(sample))]
-    said += _advice(taken, known, unknown, possible)
+    if "answer" in unknown and "question" in known:
+        said.append(QUESTIONS_ALONE)
+    are_elsewhere = "question" not in possible or "id" in taken
+    if unknown[:1] == ["question"] and "answer" in {*known, *possible} and are_elsewhere:
+        said.append("If the questions are in another file, add --join FILE")
     if systems:
         said.append(told_as_answers(systems))
     if found:
@@ -93,21 +97,6 @@ def _listed(words: Mapping[str, str], fields: Sequence[str]) -> str:
     """Return the words of these fields as one text. Those of the last may be about two fields."""
     *others, last = (words[field] for field in fields)
     return (", and " if " or " in last else " and ").join(filter(None, (" and ".join(others), last)))
-
-
-def _advice(
-    taken: Mapping[str, str], known: Collection[str], unknown: Sequence[str], possible: Collection[str]
-) -> Iterator[str]:
-    """Yield what to do with a file that has only some of the fields.
-
-    known: the fields that were found or are suggested. unknown: those that are lacking and not known. possible: those
-    of them that a column may hold all the same.
-    """
-    if "answer" in unknown and "question" in known:
-        yield QUESTIONS_ALONE
-    is_elsewhere = "question" not in possible or "id" in taken
-    if unknown[:1] == ["question"] and "answer" in {*known, *possible} and is_elsewhere:
-        yield "If the questions are in another file, add --join FILE"
 
 
 def _may_be_gold(answer: str) -> bool:
