@@ -194,7 +194,7 @@ class _Search:
         unsaid = [place for place in longest_first if place in roles and roles[place] is None]
         unsaid = [place for place in unsaid if not place.is_aside(field)]
         # the content of a message is no misspelt context
-        named = [place for place in unsaid if place.has_texts(field)]
+        named = [place for place in unsaid if field == "contexts" or place.has_texts(field)]
         yield [place for place in named if misspelt_field(stem_of(place.last)) == field]
         ends = tuple(f"_{name}" for name in NAMES[field])
         yield [one for one in named if any(plain_name(name).endswith(ends) for name in (one.path, stem_of(one.path)))]

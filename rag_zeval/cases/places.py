@@ -13,7 +13,6 @@ from rag_zeval.cases.cells import (
     as_text,
     as_truth,
     is_list,
-    is_no_context,
     is_nothing,
     is_numbers,
     is_object,
@@ -121,12 +120,9 @@ class Place:
 
     def has_texts(self, field: str) -> bool:
         """Whether the values are neither numbers nor names of files, nor a few texts that repeat. But questions may."""
-        is_contexts = field == "contexts"
-        texts = [text for one in self.values for text in as_chunks(one)[0]] if is_contexts else texts_in(self.values)
-        texts = [text for text in texts if LETTER.search(text) and not is_label(text)]
-        texts = [text for text in texts if not is_flag(text)]
-        if is_contexts:
-            return not all(map(is_no_context, texts))
+        texts = [
+            text for text in texts_in(self.values) if LETTER.search(text) and not (is_label(text) or is_flag(text))
+        ]
         are_asked_again = field == "question" and len({*texts}) > 1 and 2 * sum(map(is_sentence, texts)) >= len(texts)
         return bool(texts) and 2 * len(texts) >= len(self.values) and (vary(texts) or are_asked_again)
 
