@@ -220,15 +220,10 @@ class _Choice:
 
     def _settle(self) -> None:
         """Decide between fields that may mean the same: `reference` and the ground truth, `answer` and `answers`."""
-        if self.wanted.is_of_questions:
-            reference, truth = self.taken.get("reference"), self.taken.get("truth")
-            self.taken = {name: path for name, path in self.taken.items() if name in self.wanted.fields}
-            if reference and "truth" not in self.names and (truth is None or self._is_empty(truth)):
-                self.taken["truth"] = reference
-        elif "truth" in {*self.wanted.needs} - {*self.taken} and "reference" in {*self.taken} - {*self.names}:
-            self.taken["truth"] = self.taken.pop("reference")  # the user asked for it
-        else:
+        if "reference" in self.taken.keys() - self.names.keys():
             self._settle_reference()
+        if self.wanted.is_of_questions:
+            self.taken = {name: path for name, path in self.taken.items() if name in self.wanted.fields}
         for one in ("answers", "answer"):
             if {"answers", "answer"} <= self.taken.keys() and self._is_empty(self.taken[one]):
                 del self.taken[one]
@@ -241,21 +236,22 @@ class _Choice:
             )
 
     def _settle_reference(self) -> None:
-        """Take the column `reference` for the ground truth if the file also has contexts, unless the user chose it.
+        """Take the column `reference` for the ground truth if the file has contexts or no answers, or if that is needed.
 
-        If the ground truth is known, `reference` is ignored. Raises InputError if it is known by a vague name only,
-        such as `expected`.
+        If the ground truth is known, `reference` is then ignored. Raises InputError if it is known by a vague name
+        only, such as `expected`.
         """
-        truth = self.taken.get("truth")
+        truth, is_of_questions = self.taken.get("truth"), self.wanted.is_of_questions
         is_vague = truth is not None and plain_name(truth) in VAGUE
         fields = ("contexts", "passage", *(["truth"] if is_vague else []))
         is_beside = any(not self._is_empty(self.taken[one]) for one in fields if one in self.taken)
-        if "reference" not in self.taken or "reference" in self.names or not is_beside:
+        is_needed = truth is None and "truth" in self.wanted.needs
+        if not (is_beside or is_needed or is_of_questions):
             return
         column = self.taken.pop("reference")
-        if truth is None:
+        if truth is None or (self._is_empty(truth) and "truth" not in self.names):
             self.taken["truth"] = column
-        elif is_vague and "truth" not in self.names:
+        elif is_vague and not is_of_questions and "truth" not in self.names:
             raise InputError(
                 f"columns '{truth}' and '{column}' could each hold the {FIELDS['truth']}: add {option('truth', truth)} "
                 f"or {option('truth', column)}; if the answers are to be judged by '{column}', "
