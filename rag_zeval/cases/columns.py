@@ -236,7 +236,7 @@ class _Choice:
             )
 
     def _settle_reference(self) -> None:
-        """Take the column `reference` for the ground truth if the file has contexts or no answers, or if that is needed.
+        """Take the column `reference` for the ground truth if the file has contexts or no answers, or needs that.
 
         If the ground truth is known, `reference` is then ignored. Raises InputError if it is known by a vague name
         only, such as `expected`.

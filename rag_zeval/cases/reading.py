@@ -27,8 +27,9 @@ from rag_zeval.cases.fields import NEEDED
 from rag_zeval.cases.joining import join as joined_rows
 from rag_zeval.cases.objects import read_objects
 from rag_zeval.cases.paths import one_option, option
-from rag_zeval.cases.row_files import PlacedRow, doubted_encoding, read_table, readable_rows
+from rag_zeval.cases.row_files import PlacedRow, read_table, readable_rows
 from rag_zeval.cases.source import BadRows, Source
+from rag_zeval.cases.text_files import doubted_encoding
 from rag_zeval.cases.wanted import Wanted
 from rag_zeval.errors import InputError
 from rag_zeval.files import MOST, Row, locate

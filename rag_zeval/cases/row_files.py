@@ -5,25 +5,21 @@ memory.
 """
 
 import codecs
-import gzip
-import io
 import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from rag_zeval.cases.arrangements import rows_of
-from rag_zeval.cases.encodings import better_encoding, likely_encoding
 from rag_zeval.cases.excel import is_filled, read_sheet
 from rag_zeval.cases.names import field_of, spaced_once, unique_names, written_name
+from rag_zeval.cases.text_files import FORMATS, NO_TABLE, encoding_of, head_of, naming, opened, opened_as_text
 from rag_zeval.csv_files import DELIMITERS, csv_rows, delimiter_of, is_spaced
 from rag_zeval.errors import InputError, needed
 from rag_zeval.files import (
-    MARKS,
     Row,
     check_several_readings,
     finite,
@@ -36,7 +32,6 @@ from rag_zeval.files import (
 
 PlacedRow = tuple[str, Row | InputError]  # a place, and the row there or why it cannot be read
 PARQUET_ROWS = 1_000  # in memory at a time
-HEAD = 1 << 16  # bytes by which a file's format and encoding are recognised
 PACKED = (b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c")  # by bzip2, xz, zstd and 7-Zip
 MARKDOWN_RULE = re.compile(r"\s*(:?--+:?)?\s*")  # a cell of the line below a Markdown table's header
 ARROW_STREAM = b"\xff\xff\xff\xff"  # as `datasets.save_to_disk` writes it
@@ -44,9 +39,6 @@ MARKUP = re.compile(rb"\s*<[!?/]?[a-z][^<>]*>", re.IGNORECASE)  # how a web page
 BAR = "\ue07c"  # stands for an escaped bar
 TITLE_ROWS = 20  # a header is looked for in so many rows below the first line
 LONGEST_NAME = 40  # characters of a column's name that may be known
-NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f]")
-FORMATS = "CSV, JSON, Excel, Parquet or Feather"
-NO_TABLE = f"is neither text nor a table that can be read; save it as {FORMATS}"
 HIDDEN = "is hidden, as by a filter: show it, delete it, or give `rag-zeval evaluate` the option --skip-bad-rows"
 
 
@@ -61,18 +53,13 @@ def read_table(path: Path, encoding: str | None = None, chosen: Mapping[str, str
     line.
     """
     check_several_readings(path)
-    head = _head(path)
+    head = head_of(path)
     if head.startswith((b"PAR1", b"ARROW1", b"FEA1", ARROW_STREAM)):
         return _columnar(path, head)
     if head.startswith(b"PK\x03\x04"):
         return _excel(path)
     _check_text(path, head)
-    marked = next((code for mark, code in MARKS.items() if head.startswith(mark)), None)
-    if encoding:
-        _check_given(path, encoding, marked)
-    encoding = encoding or marked or "utf-8"
-    if encoding == "utf-8" and head[1:2] == b"\0":  # UTF-16 without a byte order mark
-        raise InputError(f"{path}: is not UTF-8 text{_named_encoding(path, encoding)}")
+    encoding = encoding_of(path, head, encoding)
     try:
         text = codecs.getincrementaldecoder(encoding)().decode(head)
     except UnicodeError:
@@ -110,119 +97,8 @@ def _check_text(path: Path, head: bytes) -> None:
         raise InputError(f"{path}: is a web page or XML, not a table; save the table as {FORMATS}")
 
 
-def _check_given(path: Path, encoding: str, marked: str | None) -> None:
-    """Raise InputError for an encoding that does not exist, and for one that the file does not have.
-
-    Almost any bytes are a text in cp1252 and the like. So UTF-8 could be read in them without an error.
-    marked: the encoding of the file's byte order mark.
-    """
-    try:
-        io.TextIOWrapper(io.BytesIO(), encoding)  # rejects what Python calls an encoding, but is none of texts: "hex"
-    except LookupError as error:
-        raise InputError(f"--encoding {encoding}: unknown encoding") from error
-    found = (marked or "utf-8").removesuffix("-sig")
-    if codecs.lookup(encoding).name.startswith(found):
-        return
-    right, wrong = (1, []) if marked else _lines_beyond_ascii(path)
-    if right and not wrong:
-        raise InputError(
-            f"{path}: is {found.upper()} text: leave out --encoding {encoding}. If another file of the command needs "
-            "it, save that file as UTF-8"
-        )
-
-
-def _lines_beyond_ascii(path: Path) -> tuple[int, list[int]]:
-    """Return how many lines with letters beyond ASCII are UTF-8, and the numbers of those that are not."""
-    right, wrong = 0, []
-    with _told(path), _bytes(path) as file:
-        for number, line in enumerate(file, 1):
-            try:
-                right += not line.isascii() and bool(line.decode())
-            except UnicodeDecodeError:
-                wrong.append(number)
-    return right, wrong
-
-
-@contextmanager
-def _text(path: Path, encoding: str) -> Iterator[IO[str]]:
-    """Open a file as text, with line ends as they are. Raises InputError, with advice, for text of another encoding."""
-    with _told(path), _bytes(path) as file, io.TextIOWrapper(file, encoding=encoding, newline="") as text:
-        try:
-            yield text
-        except UnicodeError as error:  # UTF-16 without a byte order mark is no UnicodeDecodeError
-            if encoding in ("utf-8", "utf-8-sig"):
-                right, wrong = _lines_beyond_ascii(path)
-                if 0 < len(wrong) < right:  # such as one that was pasted from another file
-                    more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-                    told = f"this line{more} is not UTF-8 text, and the others are: correct it, or remove it"
-                    raise InputError(f"{path}:{wrong[0]}: {told}") from error
-            raise InputError(f"{path}: is not {encoding.upper()} text{_named_encoding(path, encoding)}") from error
-
-
-def _bytes(path: Path) -> Any:
-    """Open a file for reading bytes, unpacked if gzip packed it."""
-    with path.open("rb") as file:
-        is_packed = file.read(2) == b"\x1f\x8b"
-    return gzip.open(path, "rb") if is_packed else path.open("rb")
-
-
-@contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """Turn an error of the system or of a library into an InputError of one line that names the file."""
-    try:
-        yield
-    except (InputError, GeneratorExit):
-        raise
-    except (EOFError, gzip.BadGzipFile) as error:
-        raise InputError(f"{path}: cannot be unpacked: {error}") from error
-    except Exception as error:
-        lines = str(getattr(error, "strerror", None) or error).splitlines()
-        raise InputError(f"{path}: cannot be read: {lines[0] if lines else type(error).__name__}") from error
-
-
-def _named_encoding(path: Path, tried: str) -> str:
-    """Return the end of an error message, which names the encoding that a file seems to have instead of `tried`.
-
-    Raises InputError if the file is not text, or if charset-normalizer is not installed.
-    """
-    content = _head(path)
-    guesses = ["utf-8"]
-    with needed("charset-normalizer", f"{path}: is not UTF-8 text; naming its encoding"):
-        guesses += [likely] if (likely := likely_encoding(content)) else []
-    if NO_TEXT.search(content.decode(guesses[-1], errors="replace")):
-        raise InputError(f"{path}: {NO_TABLE}")
-    failed = codecs.lookup(tried).name.removesuffix("-sig")
-    named = next((one for one in guesses if codecs.lookup(one).name != failed and _decodes(content, one)), None)
-    if named is None:
-        return "; save it as UTF-8"
-    saved = "" if named == "utf-8" else "save it as UTF-8, or "
-    return (
-        f"; it looks like {named}: {saved}give `rag-zeval evaluate` the option --encoding {named} if the texts then "
-        "look right (--dry-run shows some)"
-    )
-
-
-def doubted_encoding(path: Path, given: str) -> str | None:
-    """Return the encoding that a text file seems to have instead of the one that the user gave, or None."""
-    return better_encoding(_head(path), given)
-
-
-def _head(path: Path) -> bytes:
-    with _told(path), _bytes(path) as file:
-        head: bytes = file.read(HEAD)
-    return head
-
-
-def _decodes(content: bytes, encoding: str) -> bool:
-    """Whether this is the beginning of a text in an encoding."""
-    try:
-        return not NO_TEXT.search(codecs.getincrementaldecoder(encoding)().decode(content))
-    except UnicodeError:
-        return False
-
-
 def _delimited(path: Path, encoding: str, delimiter: str | None) -> Iterator[PlacedRow]:
-    with _text(path, encoding) as text:
+    with opened_as_text(path, encoding) as text:
         # each of several joined files may begin with a mark
         file: Iterator[str] = (line.removeprefix("\ufeff") for line in text)
         start = 1
@@ -332,7 +208,7 @@ def _columnar(path: Path, head: bytes) -> Iterator[PlacedRow]:
     with needed("pyarrow", f"{path}: reading {'Parquet' if is_parquet else 'Arrow files'}"):
         import pyarrow.feather
         import pyarrow.parquet
-    with _told(path), path.open("rb") as file:
+    with naming(path), path.open("rb") as file:
         if is_parquet:  # in parts: rows that repeat a document need much memory
             table = pyarrow.parquet.ParquetFile(file)
             names, parts = table.schema_arrow.names, table.iter_batches(PARQUET_ROWS)
@@ -354,7 +230,7 @@ def _excel(path: Path) -> Iterator[PlacedRow]:
     """
     with needed("python-calamine", f"{path}: reading Excel files"):
         from python_calamine import CalamineError
-    with _told(path), _bytes(path) as file, locate(path):
+    with naming(path), opened(path) as file, locate(path):
         try:
             sheet, hidden, hidden_columns = read_sheet(file.read())
         except CalamineError as error:
@@ -386,7 +262,7 @@ def _yaml(path: Path, chosen: Mapping[str, str] | None) -> Iterator[PlacedRow]:
 
 def _json(path: Path, encoding: str, chosen: Mapping[str, str] | None) -> Iterator[PlacedRow]:
     """Yield the rows of JSON lines, of a list, of an object that holds rows or columns, or of objects in sequence."""
-    with _text(path, encoding) as file:
+    with opened_as_text(path, encoding) as file:
         first, second = islice(chain((line for line in file if line.strip()), ("", "")), 2)
     try:
         with json_faults():
@@ -397,7 +273,7 @@ def _json(path: Path, encoding: str, chosen: Mapping[str, str] | None) -> Iterat
         is_lines = first.lstrip().startswith("{") and (first.rstrip().endswith("}") or follows)
     else:
         is_lines = isinstance(value, dict) and (bool(second) or rows_of(value, path, chosen) == [value])
-    with _text(path, encoding) as file:
+    with opened_as_text(path, encoding) as file:
         if is_lines:
             yield from ((f"{path}:{number}", row) for number, row in json_lines(file, dict, DECODER))
             return
