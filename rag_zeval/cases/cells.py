@@ -66,12 +66,6 @@ def is_several(value: Any) -> bool:
     return isinstance(unfolded(value), (list, Mapping))
 
 
-def is_numbers(value: Any) -> bool:
-    """Whether a value is a list of numbers, such as tokens or an embedding, or a text that prints one."""
-    value = unfolded(value)
-    return isinstance(value, list) and bool(value) and all(isinstance(item, (int, float)) for item in value)
-
-
 def are_labels(texts: Sequence[str]) -> bool:
     """Whether contexts are no texts, but labels, verdicts, yes, no and titles. A title may be a fact, once or twice."""
     are_such = bool(texts) and all(is_no_context(text) or is_title(text) for text in texts)

@@ -14,7 +14,6 @@ from rag_zeval.cases.cells import (
     as_truth,
     is_list,
     is_nothing,
-    is_numbers,
     is_object,
     is_readable,
     is_several,
@@ -106,11 +105,11 @@ class Place:
         """Whether the values can be read as a field. Contexts must all be readable; the parts of one text are none."""
         if field == "contexts":
             are_parts = any(is_list(value) and texts_in([value]) for value in self.values)
-            if are_parts or any(isinstance(one, (bool, int, float)) or role_of(unfolded(one)) for one in self.values):
+            if are_parts or any(map(role_of, map(unfolded, self.values))):
                 return False
             with suppress(InputError):
                 found = [as_chunks(value)[0] for value in self.values]  # all are readable
-                return any(found) and not any(map(is_numbers, self.values))
+                return any(found)
             return False
         if field in SPEAKERS and self.are_dialogues:
             return False

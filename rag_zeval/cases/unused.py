@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rag_zeval.cases.cells import is_nothing, is_numbers
+from rag_zeval.cases.cells import is_nothing
 from rag_zeval.cases.fields import DOUBLES, FIELDS, OBJECTS
 from rag_zeval.cases.name_words import is_about_truth, misspelt_field
 from rag_zeval.cases.names import UNNAMED, field_of, plain_name, snake_name
@@ -47,7 +47,7 @@ class Unused:
             told[others[0]] = f"if it holds another system's {FIELDS['answer']}, add {several_answers(of_systems)}"
         for name in free:
             count = self.survey.there[name]
-            if count and name not in of_systems and not self.survey.all_are(is_numbers, name):
+            if count and name not in of_systems:
                 told |= self._told_of(name)
             elif not (count or is_known) and field_of(name) == "answer" and "answer" in self.taken:
                 told[name] = f"it is empty in every row, so '{self.taken['answer']}' is judged"
