@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -172,9 +171,5 @@ def _are_rows(value: Any) -> bool:
 def _named(row: Mapping[str, Any]) -> set[str]:
     """Return the fields that a row names, also in records such as `inputs`."""
     held = [name for name, value in row.items() if isinstance(value, Mapping) and plain_name(name) in RECORDS]
-    return {field for path in (*row, *(f"{name}.{key}" for name in held for key in row[name])) for field in _of(path)}
-
-
-@cache
-def _of(path: str) -> set[str]:
-    return {field for field in (field_of(path), field_in_record(path)) if field}
+    paths = [*row, *(f"{name}.{key}" for name in held for key in row[name])]
+    return {field for path in paths if (field := field_of(path) or field_in_record(path))}

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -175,10 +175,10 @@ def as_ids(value: Any) -> tuple[str, ...]:
     return tuple(id_ for id_ in ids if id_ is not None)
 
 
-def is_readable(value: Any) -> bool:
-    """Whether a value can be read as ids. `d1, d2` in one text cannot."""
+def is_readable(read: Callable[[Any], object], value: Any) -> bool:
+    """Whether a value can be read by one of these functions. `d1, d2` in one text cannot be read by `as_ids`."""
     with suppress(InputError):
-        as_ids(value)
+        read(value)
         return True
     return False
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rag_zeval.cases.cells import is_list, is_nothing, is_object, is_readable
+from rag_zeval.cases.cells import as_ids, is_list, is_nothing, is_object, is_readable
 from rag_zeval.cases.fields import DOUBLES, FIELDS, NEEDED, OBJECTS, OPTIONAL
 from rag_zeval.cases.layouts import LAYOUTS
 from rag_zeval.cases.missing import missing_columns
@@ -201,7 +201,7 @@ class _Choice:
         found = named or [name for name in free if self.survey.holds_ids(field, name)]
         if field in self.wanted.needs or field in found or field == "context_ids":
             return found
-        return [name for name in found if all(map(is_readable, self.survey.values(name)))]
+        return [name for name in found if all(is_readable(as_ids, value) for value in self.survey.values(name))]
 
     def _look_into_objects(self) -> None:
         """Take the fields that are in the reply of a model API, in a record, or in a single chat message.

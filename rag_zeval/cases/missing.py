@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from rag_zeval.cases.cells import as_chunks, is_nothing
+from rag_zeval.cases.cells import as_chunks, is_list, is_nothing
 from rag_zeval.cases.fields import CHECKED, FIELDS, TEXTS
 from rag_zeval.cases.name_words import field_said_by, is_about_truth, is_no_name, misspelt_field, words_of
 from rag_zeval.cases.names import NAMES, field_of, plain_name, snake_name
@@ -180,7 +180,7 @@ class _Search:
             beside = [place for place in free if "answer" in self.taken and plain_name(place.last) == "answer"]
             named += [place for place in beside if place.has_texts(field)]
             named = [place for place in named if not place.are_ids]
-            named.sort(key=lambda place: (place.has_lists, not place.has_sentences))
+            named.sort(key=lambda place: (any(map(is_list, place.values)), not place.has_sentences))
         yield sorted(named, key=lambda place: plain_name(place.last) == "prompt")
         longest_first = sorted(free, key=lambda place: -place.length)
         if field not in self.lacking:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from rag_zeval.cases.cells import is_nothing, is_object, label_in
@@ -76,6 +77,7 @@ def in_messages(taken: Mapping[str, str], wrappers: Collection[str], sample: Seq
     return found
 
 
+@cache
 def field_in_record(path: str) -> str | None:
     """Return the field that a path such as `inputs.question` holds; None if it does not begin in a record."""
     outer, dot, last = path.partition(".")

@@ -153,7 +153,8 @@ class Place:
             return f"{kind}, such as '{one_line(label)}'"
         if field == "contexts" and self._are_objects_without_text:
             return NO_TEXTS
-        if field == "context_ids" != self.path and (joined := [one for one in self.values if not is_readable(one)]):
+        joined = [value for value in self.values if field == "context_ids" and not is_readable(as_ids, value)]
+        if joined and self.path != field:
             return f"several ids in one text, such as '{one_line(str(joined[0]))}'"
         with suppress(InputError):
             if field in ("answer", "truth") and self.values:
@@ -169,7 +170,7 @@ class Place:
     def _are_objects_without_text(self) -> bool:
         """Whether no value can be read as contexts, and none holds a sentence under any name for a text."""
         values = [value for value in self.values if unfolded(value)]
-        return bool(values) and not any(_are_read(value) or any(_prose_in(value)) for value in values)
+        return bool(values) and not any(is_readable(as_chunks, value) or any(_prose_in(value)) for value in values)
 
     @property
     def has_sentences(self) -> bool:
@@ -185,10 +186,6 @@ class Place:
     def are_ids(self) -> bool:
         """Whether all values are ids, links or names of files, and no numbers."""
         return all(LETTER.search(text) and is_label(text) for text in map(str, self.values))
-
-    @property
-    def has_lists(self) -> bool:
-        return any(map(is_list, self.values))
 
     @property
     def length(self) -> float:
@@ -295,13 +292,6 @@ def texts_in(values: Sequence[Any]) -> list[str]:
             with suppress(InputError):
                 texts += [text] if (text := as_text(value)) else []
     return texts
-
-
-def _are_read(contexts: Any) -> bool:
-    with suppress(InputError):
-        as_chunks(contexts)
-        return True
-    return False
 
 
 def _prose_in(value: Any) -> Iterator[str]:

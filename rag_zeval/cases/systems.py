@@ -143,16 +143,13 @@ def naming_systems(rows: Iterable[tuple[str, Row]], columns: Iterable[str]) -> l
     for key, row in rows:
         keys[key] += 1
         for name in [*seen]:
-            pair = (key, str(row.get(name)))
-            if _is_name(row.get(name)) and pair not in seen[name]:
-                seen[name].add(pair)
+            value = row.get(name)
+            is_name = _is_text(value) and len(value) <= LONGEST_NAME and not is_nothing(value)
+            if is_name and (key, value) not in seen[name]:
+                seen[name].add((key, value))
             else:
                 del seen[name]
     most = max([*keys.values(), keys.total() // 2], default=0)
     found = [name for name, of in seen.items() if len({value for _, value in of}) <= most]
     called = [name for name in found if not SYSTEMS.isdisjoint(words_of(name))]
     return (called or found)[:MOST_NAMED]
-
-
-def _is_name(value: Any) -> bool:
-    return _is_text(value) and len(value) <= LONGEST_NAME and not is_nothing(value)
