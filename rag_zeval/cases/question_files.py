@@ -79,7 +79,7 @@ def read_question_file(
     rows = {place: row if isinstance(row, InputError) else _named(row, columns, kept) for place, row in source.rows()}
     bad = [f"{place}: {why}" for place, why in rows.items() if isinstance(why, InputError)]
     if len(bad) == len(rows):
-        raise BadRows(bad, len(bad), len(bad), others=False)
+        raise BadRows(bad, len(bad), others=False)
     return QuestionFile(str(path), columns, rows)
 
 

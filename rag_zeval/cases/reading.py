@@ -129,7 +129,7 @@ class _Reader:
                 told = f"if {is_one} names the system of each row, add {one_option('system', naming)}"
                 raise InputError(f"{self.ids.duplicate}: {told}")
             others = bool(cases) and self.ids.duplicate is None
-            raise BadRows(bad, len(bad), self.source.survey.rows, others)
+            raise BadRows(bad, self.source.survey.rows, others)
         used = dict.fromkeys([*self.columns.of.values(), *self.columns.systems])
         found = CaseFile(
             self.source.name,

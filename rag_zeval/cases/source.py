@@ -1,7 +1,6 @@
 """Chooses the columns of a file or an object, and gives its rows: one for each question or answer."""
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 
 from rag_zeval.cases.cells import is_nothing
 from rag_zeval.cases.columns import Columns, choose
@@ -22,11 +21,11 @@ MOST_TOLD = 20  # bad rows of a file that are listed one by one
 class BadRows(InputError):
     """Raised for rows that cannot be read; its lines give the reason for each.
 
-    reasons: for each bad row, or for the first of them. bad, rows: how many rows are bad, and how many there are.
-    others: whether some rows can be read.
+    reasons: for each bad row. rows: how many rows there are. others: whether some can be read.
     """
 
-    def __init__(self, reasons: list[str], bad: int, rows: int, others: bool):
+    def __init__(self, reasons: list[str], rows: int, others: bool):
+        bad = len(reasons)
         shown = [one_line(reason) for reason in reasons[:MOST_TOLD]]
         if bad > MOST_TOLD:
             shown.append(f"and {bad - MOST_TOLD} more")
@@ -56,8 +55,8 @@ class Source:
         if not number:
             raise InputError(f"{name}: no rows")
         if not self.survey.sample:
-            reasons = [f"{place}: {row}" for place, row in islice(rows(), MOST_TOLD)]
-            raise InputError(header) if header else BadRows(reasons, number, number, others=False)
+            reasons = [f"{place}: {row}" for place, row in rows()]
+            raise InputError(header) if header else BadRows(reasons, number, others=False)
         if (parent := self.survey.parent) is not None:
             raise InputError(
                 f"{name}: rows are parts of other rows, by column '{parent}': write one row for each question, with "
