@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rag_zeval.cases.chat import role_of
 from rag_zeval.cases.name_words import field_said_by
-from rag_zeval.cases.names import RECORDS, field_of, plain_name, unique_names
-from rag_zeval.cases.nested import field_in_record, role_of
+from rag_zeval.cases.names import RECORDS, field_in_record, field_of, plain_name, unique_names
 from rag_zeval.cases.paths import at_path
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row

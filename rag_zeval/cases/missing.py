@@ -7,10 +7,10 @@ from itertools import chain
 from typing import Any
 
 from rag_zeval.cases.cells import as_chunks, is_list, is_nothing
+from rag_zeval.cases.chat import MESSAGES, SPEAKERS, role_of, spoken_by
 from rag_zeval.cases.fields import CHECKED, FIELDS, TEXTS
 from rag_zeval.cases.name_words import field_said_by, is_about_truth, is_no_name, misspelt_field, words_of
 from rag_zeval.cases.names import NAMES, field_of, plain_name, snake_name
-from rag_zeval.cases.nested import MESSAGES, SPEAKERS, role_of, spoken_by
 from rag_zeval.cases.paths import at_path, is_number, numbered, option, pattern_of, quoted_list, stem_of
 from rag_zeval.cases.places import Place, lists_texts, places_in, texts_in, vary
 from rag_zeval.cases.printed import unfolded

@@ -98,6 +98,8 @@ TEXT_PARTS = ("text", "output_text", "input_text")  # types of the parts of a te
 RECORDS = (
     "input", "output", "expectation", "reference_output", "item", "sample", "datasource_item", "request", "response",
 )  # fmt: skip
+GIVEN = ("input", "item", "datasource_item", "request")  # records of what a system got
+EXPECTED = ("expectation", "reference_output")  # records of what it should say
 # Where the replies and files of model APIs hold our fields. A reply may be a row, or the value of a column for answers.
 # All are known by the paths of their answer and contexts.
 REPLIES: tuple[Mapping[str, str], ...] = (
@@ -172,6 +174,22 @@ def field_of(name: str) -> str | None:
     if name.strip().lower() == "answers":  # not the plural of `answer`
         return "answers"
     return FIELD_OF.get(plain_name(name))
+
+
+@cache
+def field_in_record(path: str) -> str | None:
+    """Return the field that a path such as `inputs.question` holds; None if it does not begin in a record."""
+    outer, dot, last = path.partition(".")
+    if not dot or plain_name(outer) not in RECORDS:
+        return None
+    while plain_name(last.partition(".")[0]) in RECORDS and "." in last:
+        outer, _, last = last.partition(".")
+    field, outer = field_of(last), plain_name(outer)
+    if outer in EXPECTED:
+        return "truth" if field in ("truth", "answer", "reference") else None
+    if outer in GIVEN and field == "answer" and "response" not in plain_name(last):
+        return None  # an answer beside the question may be the ground truth
+    return field
 
 
 def spaced_once(cell: Any) -> str:

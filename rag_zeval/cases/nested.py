@@ -1,31 +1,19 @@
 """Finds fields inside objects: in records such as `inputs`, in replies of model APIs, and in chat messages."""
 
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from rag_zeval.cases.cells import is_nothing, is_object, label_in
+from rag_zeval.cases.chat import SPEAKERS, messages_at, role_of, spoken_by, text_name
 from rag_zeval.cases.fields import DOUBLES, FIELDS
-from rag_zeval.cases.names import RECORDS, REPLIES, field_of, plain_name
-from rag_zeval.cases.paths import at_path, has_path, one_option, option, quoted_list
+from rag_zeval.cases.names import RECORDS, REPLIES, field_in_record, field_of, plain_name
+from rag_zeval.cases.paths import has_path, one_option, option, quoted_list
 from rag_zeval.cases.printed import unfolded
 from rag_zeval.cases.systems import several_answers
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
 
-SPEAKERS = {  # roles
-    "question": {"user", "human"},
-    "answer": {"assistant", "ai", "agent", "bot", "gpt", "model"},
-    "contexts": {"system", "tool"},
-}
-SPEAKER = re.compile(rf"^({'|'.join(SPEAKERS['question'] | SPEAKERS['answer'])}):\s*\S", re.IGNORECASE | re.MULTILINE)
 REPLY_ROWS = {reply["answer"] for reply in REPLIES}
-GIVEN = ("input", "item", "datasource_item", "request")  # records of what a system got
-EXPECTED = ("expectation", "reference_output")  # records of what it should say
-TYPES = {"user", "human", "assistant", "ai", "system", "tool", "developer", "function"}  # roles that may be a type
-# Under which names a message holds its role and its text: OpenAI; LangChain and ragas; MTRAG; ShareGPT
-MESSAGES = (("role", "content"), ("type", "content"), ("speaker", "text"), ("from", "value"))
 
 
 def in_replies(taken: Mapping[str, str], wrappers: Collection[str], sample: Sequence[Row]) -> dict[str, str]:
@@ -73,24 +61,8 @@ def in_messages(taken: Mapping[str, str], wrappers: Collection[str], sample: Seq
                 inner = (f"{name}{rest}" for rest in ("", ".message", ".messages"))
                 paths += [path for path in inner if spoken_by(path, rows) in SPEAKERS[field]]
         if len(paths) == 1 and not {field, *DOUBLES.get(field, ())} & taken.keys():
-            found[field] = f"{paths[0]}.{text_name(next(filter(role_of, _messages(paths[0], sample))))}"
+            found[field] = f"{paths[0]}.{text_name(next(filter(role_of, messages_at(paths[0], sample))))}"
     return found
-
-
-@cache
-def field_in_record(path: str) -> str | None:
-    """Return the field that a path such as `inputs.question` holds; None if it does not begin in a record."""
-    outer, dot, last = path.partition(".")
-    if not dot or plain_name(outer) not in RECORDS:
-        return None
-    while plain_name(last.partition(".")[0]) in RECORDS and "." in last:
-        outer, _, last = last.partition(".")
-    field, outer = field_of(last), plain_name(outer)
-    if outer in EXPECTED:
-        return "truth" if field in ("truth", "answer", "reference") else None
-    if outer in GIVEN and field == "answer" and "response" not in plain_name(last):
-        return None  # an answer beside the question may be the ground truth
-    return field
 
 
 def one_of(found: Sequence[str], field: str, there: Mapping[str, int], systems: Sequence[str] = ()) -> str | None:
@@ -121,42 +93,3 @@ def one_of(found: Sequence[str], field: str, there: Mapping[str, int], systems: 
             judged = several or option("answer", one)
             other += f"; if '{gold}' holds the {FIELDS['truth']}, {judged} {option('truth', gold)}"
     raise InputError(f"columns {quoted_list(filled)} could each hold the {FIELDS[field]}: add {way_out}{other}")
-
-
-def spoken_by(path: str, rows: Sequence[Row]) -> str | None:
-    """Return the role of the only chat message at a path, None if no message is there, "" if rows differ."""
-    roles = set(map(role_of, _messages(path, rows)))
-    return roles.pop() if len(roles) == 1 else ""
-
-
-def is_dialogue(text: str) -> bool:
-    """Whether a text is a dialogue that a user begins and a system ends."""
-    roles = [role.lower() for role in SPEAKER.findall(text)]
-    return bool(roles) and roles[0] in SPEAKERS["question"] and roles[-1] in SPEAKERS["answer"]
-
-
-def _messages(path: str, rows: Sequence[Row]) -> Iterator[Any]:
-    """Yield what each row has at a path, or the only item of a list there."""
-    for one in (unfolded(at_path(row, path)) for row in rows):
-        yield one[0] if isinstance(one, list) and len(one) == 1 else one
-
-
-def role_of(message: Any) -> str | None:
-    """Return the role of a chat message, or None if the value is none."""
-    names = _names(message)
-    return None if names is None else str(message[names[0]])
-
-
-def text_name(message: Any) -> str:
-    """Return the name under which a chat message holds its text."""
-    names = _names(message)
-    return "content" if names is None else names[1]
-
-
-def _names(message: Any) -> tuple[str, str] | None:
-    """Return under which names a chat message holds its role and its text; None if the value is no message."""
-    for role, text in MESSAGES if isinstance(message, Mapping) else ():
-        said = message.get(role)
-        if isinstance(said, str) and text in message and (role == "role" or said in TYPES | SPEAKERS["answer"]):
-            return role, text
-    return None

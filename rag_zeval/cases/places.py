@@ -19,9 +19,18 @@ from rag_zeval.cases.cells import (
     is_several,
     label_in,
 )
+from rag_zeval.cases.chat import SPEAKERS, is_dialogue, role_of, text_name
 from rag_zeval.cases.name_words import field_said_by, is_about_truth, is_aside, is_judged, words_of
-from rag_zeval.cases.names import CHUNK_TEXT, SNIPPET, TEXT_PARTS, field_of, plain_name, snake_name
-from rag_zeval.cases.nested import EXPECTED, SPEAKERS, field_in_record, is_dialogue, role_of, text_name
+from rag_zeval.cases.names import (
+    CHUNK_TEXT,
+    EXPECTED,
+    SNIPPET,
+    TEXT_PARTS,
+    field_in_record,
+    field_of,
+    plain_name,
+    snake_name,
+)
 from rag_zeval.cases.paths import at_path, is_number, stem_of
 from rag_zeval.cases.printed import unfolded
 from rag_zeval.cases.texts import LETTER, NUMBER, is_flag, is_label, is_prose, is_sentence, is_verdict
