@@ -16,7 +16,7 @@ from typing import Any
 from rag_zeval.cases.arrangements import rows_of
 from rag_zeval.cases.excel import is_filled, read_sheet
 from rag_zeval.cases.names import field_of, spaced_once, unique_names, written_name
-from rag_zeval.cases.text_files import FORMATS, NO_TABLE, encoding_of, head_of, naming, opened, opened_as_text
+from rag_zeval.cases.text_files import FORMATS, NO_TABLE, encoding_of, head_of, named_faults, opened, opened_as_text
 from rag_zeval.csv_files import DELIMITERS, csv_rows, delimiter_of, is_spaced
 from rag_zeval.errors import InputError, needed
 from rag_zeval.files import (
@@ -208,7 +208,7 @@ def _columnar(path: Path, head: bytes) -> Iterator[PlacedRow]:
     with needed("pyarrow", f"{path}: reading {'Parquet' if is_parquet else 'Arrow files'}"):
         import pyarrow.feather
         import pyarrow.parquet
-    with naming(path), path.open("rb") as file:
+    with named_faults(path), path.open("rb") as file:
         if is_parquet:  # in parts: rows that repeat a document need much memory
             table = pyarrow.parquet.ParquetFile(file)
             names, parts = table.schema_arrow.names, table.iter_batches(PARQUET_ROWS)
@@ -230,7 +230,7 @@ def _excel(path: Path) -> Iterator[PlacedRow]:
     """
     with needed("python-calamine", f"{path}: reading Excel files"):
         from python_calamine import CalamineError
-    with naming(path), opened(path) as file, locate(path):
+    with named_faults(path), opened(path) as file, locate(path):
         try:
             sheet, hidden, hidden_columns = read_sheet(file.read())
         except CalamineError as error:

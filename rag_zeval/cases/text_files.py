@@ -27,7 +27,7 @@ def opened(path: Path) -> Any:
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
+def named_faults(path: Path) -> Iterator[None]:
     """Turn an error of the system or of a library into an InputError of one line that names the file."""
     try:
         yield
@@ -41,7 +41,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def head_of(path: Path) -> bytes:
-    with naming(path), opened(path) as file:
+    with named_faults(path), opened(path) as file:
         head: bytes = file.read(HEAD)
     return head
 
@@ -89,7 +89,7 @@ def doubted_encoding(path: Path, given: str) -> str | None:
 @contextmanager
 def opened_as_text(path: Path, encoding: str) -> Iterator[IO[str]]:
     """Open a file as text, with line ends as they are. Raises InputError, with advice, for text of another encoding."""
-    with naming(path), opened(path) as file, io.TextIOWrapper(file, encoding=encoding, newline="") as text:
+    with named_faults(path), opened(path) as file, io.TextIOWrapper(file, encoding=encoding, newline="") as text:
         try:
             yield text
         except UnicodeError as error:  # UTF-16 without a byte order mark is no UnicodeDecodeError
@@ -105,7 +105,7 @@ def opened_as_text(path: Path, encoding: str) -> Iterator[IO[str]]:
 def _lines_beyond_ascii(path: Path) -> tuple[int, list[int]]:
     """Return how many lines with letters beyond ASCII are UTF-8, and the numbers of those that are not."""
     right, wrong = 0, []
-    with naming(path), opened(path) as file:
+    with named_faults(path), opened(path) as file:
         for number, line in enumerate(file, 1):
             try:
                 right += not line.isascii() and bool(line.decode())
