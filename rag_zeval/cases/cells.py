@@ -347,8 +347,6 @@ def _items(value: Any) -> Sequence[Any]:
         return ()
     if isinstance(value, SINGLE):
         return (value,)
-    if isinstance(value, Set):
-        return sorted(value, key=str)  # a set has no order of its own
     if isinstance(value, Sequence) and not isinstance(value, bytes):
         return value
     raise InputError(f"must be a list of texts, found {_kind(value)}")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rag_zeval.cases.cells import as_ids, is_list, is_nothing, is_object, is_readable
+from rag_zeval.cases.cells import as_ids, is_list, is_object, is_readable
 from rag_zeval.cases.fields import DOUBLES, FIELDS, NEEDED, OBJECTS, OPTIONAL
 from rag_zeval.cases.layouts import LAYOUTS
 from rag_zeval.cases.missing import missing_columns
@@ -48,10 +48,7 @@ class Columns:
     systems: tuple[str, ...] = ()
 
     def value(self, row: Row, field: str) -> Any:
-        """Return a row's value of a field, or None if it has none. Answers of several systems are an object."""
-        if field == "answer" and self.systems:
-            answers = {name: at_path(row, name) for name in self.systems}
-            return {name: value for name, value in answers.items() if not is_nothing(value)}
+        """Return a row's value of a field, or None if it has none. Of several systems' answers it is the first."""
         return at_path(row, self.of[field]) if field in self.of else None
 
     def lines(self, count: Callable[[str], int], rows: int) -> Iterator[str]:
