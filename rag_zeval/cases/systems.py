@@ -143,7 +143,7 @@ def naming_systems(rows: Iterable[tuple[str, Row]], columns: Iterable[str]) -> l
     for key, row in rows:
         keys[key] += 1
         for name in [*seen]:
-            value = row.get(name)
+            value: Any = row.get(name)
             is_name = _is_text(value) and len(value) <= LONGEST_NAME and not is_nothing(value)
             if is_name and (key, value) not in seen[name]:
                 seen[name].add((key, value))
