@@ -30,7 +30,6 @@ OBJECTS = re.compile(r"\s*(?:\[\s*)?\{")  # the beginning of a printed object, o
 LOST_OBJECTS = re.compile(r"(?:\s*,?\[object [A-Z]\w*\])+\s*")
 SINGLE = (str, Mapping, int, float, Decimal, date, time, timedelta)  # what is no list
 SEVERAL = re.compile(r"[|;,]|^\[\S+\s+\S+")  # signs that one text holds several ids
-MOST_FIELDS = 200  # characters of an object's fields in an error
 
 
 def is_nothing(value: Any) -> bool:
@@ -139,11 +138,11 @@ def _inner_text(item: Mapping[Any, Any], column: str = "COLUMN") -> Any:
     if not texts and any(map(_is_text_name, item)):
         return None
     if len({str(text) for text in texts.values()}) != 1:
-        found = " and ".join(texts) or f"only {', '.join(map(str, item)) or 'an empty object'}"[:MOST_FIELDS]
+        found = " and ".join(texts) or f"only {', '.join(map(str, item)) or 'an empty object'}"
         way_out = f"as in --map {shell_word(f'contexts={_path_of_text(item, column)}')}"
-        raise InputError(
-            f"an object does not say which text is the chunk; found {found}. Name the path of the text, {way_out}, or "
-            f"call it one of {', '.join(CHUNK_TEXT)}"
+        raise InputError(  # what to do comes first: a long message is cut off
+            f"an object does not say which text is the chunk. Name the path of the text, {way_out}, or call it "
+            f"one of {', '.join(CHUNK_TEXT[:4])}. Found {found}"
         )
     return next(iter(texts.values()))
 

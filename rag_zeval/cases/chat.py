@@ -9,8 +9,8 @@ from rag_zeval.cases.printed import unfolded
 from rag_zeval.files import Row
 
 SPEAKERS = {  # roles
-    "question": {"user", "human"},
-    "answer": {"assistant", "ai", "agent", "bot", "gpt", "model"},
+    "question": {"user", "human", "customer", "client"},
+    "answer": {"assistant", "ai", "agent", "bot", "chatbot", "gpt", "model"},
     "contexts": {"system", "tool"},
 }
 SPEAKER = re.compile(rf"^({'|'.join(SPEAKERS['question'] | SPEAKERS['answer'])}):\s*\S", re.IGNORECASE | re.MULTILINE)

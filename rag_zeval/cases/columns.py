@@ -139,6 +139,11 @@ class _Choice:
         """Whether this is a column without any value."""
         return self.there.get(path, 1) == 0
 
+    def _is_addition(self, column: str) -> bool:
+        """Whether an input or instruction is no question of its own: the same in all rows, or missing in most."""
+        is_one = self.survey.rows > 1 and len({*map(str, self.survey.values(column))}) == 1
+        return plain_name(column) in ("input", "instruction") and (is_one or 2 * self.there[column] < self.survey.rows)
+
     def _can_hold(self, name: str, column: str) -> bool:
         """Whether the values of a column do not contradict the field that its name says."""
         is_beside = name == "context_ids" and "contexts" in self.taken
@@ -174,6 +179,8 @@ class _Choice:
         if name in IDS:
             found = self._columns_of_ids(name, free)
         found = [column for column in found if self._can_hold(name, column)]
+        if name == "question":
+            found = [column for column in found if not self._is_addition(column)] or found
         alike = []
         if name == "answer" and len(found) > 1:
             alike = answers_of_systems({column: self.survey.values(column) for column in free})

@@ -102,7 +102,7 @@ def _listed(words: Mapping[str, str], fields: Sequence[str]) -> str:
 def _may_be_gold(answer: str) -> bool:
     """Whether a column of answers may hold the right ones: `answer`, or one word for it in another language."""
     is_word = len(words_of(answer)) == 1 and field_said_by(answer) == "answer" and not field_of(answer)
-    return plain_name(answer) == "answer" or is_word
+    return is_word or plain_name(answer) in ("answer", "short_answer", "long_answer")  # as Natural Questions has them
 
 
 def _is_possible(field: str, places: Iterable[Place], rows: int) -> bool:

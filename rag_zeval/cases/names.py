@@ -22,7 +22,7 @@ UNITS = ("chunk", "context", "doc", "document", "file", "passage", "retrieval", 
 # promptfoo, Giskard, Galileo, AutoRAG, Dify, DSPy, Haystack, lm-eval, SQuAD and MuSiQue.
 NAMES: Mapping[str, tuple[str, ...]] = {
     "question": ("question", "query", "user_input", "user_query", "user_question", "input", "prompt", "question_text",
-                 "request"),
+                 "request", "instruction"),
     "answer": (
         "answer", "response", "output", "prediction", "actual_output", "generated_answer", "model_answer",
         "model_output", "system_answer", "rag_answer", "predicted_answer", "generated_response", "model_response",
@@ -136,6 +136,7 @@ VERDICTS = frozenset(
     "pass passed fail failed correct incorrect partial success failure error ok timeout answerable unanswerable "
     "abstain refuse refused".split()
 )
+CLASSES = {"0", "1"}  # all that a column of classes holds, if both are there. One alone may be a count
 YES_NO = frozenset("yes no si sí oui non ja nein sim não nao".split())  # which are no contexts
 VAGUE = frozenset({"expected", "gold", "target", "ideal"})  # names of the ground truth that may hold a label, too
 

@@ -69,14 +69,15 @@ def one_of(found: Sequence[str], field: str, there: Mapping[str, int], systems: 
     """Return the column to use, or None if none was found.
 
     A column without any value is used only if all are empty. Our own name wins. An exception is `answer`, because it
-    may hold gold answers. A prompt gives way to a query, because it may hold the contexts, too. Raises InputError if
-    several columns are left.
+    may hold gold answers. A prompt gives way to a query, because it may hold the contexts, too, and so does an
+    instruction, which may be that of the system. Raises InputError if several columns are left.
 
     systems: the columns that seem to hold the answers of several systems.
     """
     filled = [name for name in found if there[name]] or found[:1]
-    if not {"prompt", "input"}.issuperset(map(plain_name, filled)):
-        filled = [name for name in filled if plain_name(name) != "prompt"]
+    for vague in ("prompt", "instruction"):
+        if not {vague, "input"}.issuperset(map(plain_name, filled)):
+            filled = [name for name in filled if plain_name(name) != vague]
     if len(filled) < 2:
         return next(iter(filled), None)
     if field in filled and field != "answer":

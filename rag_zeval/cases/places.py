@@ -23,6 +23,7 @@ from rag_zeval.cases.chat import SPEAKERS, is_dialogue, role_of, text_name
 from rag_zeval.cases.name_words import field_said_by, is_about_truth, is_aside, is_judged, words_of
 from rag_zeval.cases.names import (
     CHUNK_TEXT,
+    CLASSES,
     EXPECTED,
     SNIPPET,
     TEXT_PARTS,
@@ -165,10 +166,14 @@ class Place:
         joined = [value for value in self.values if field == "context_ids" and not is_readable(as_ids, value)]
         if joined and self.path != field:
             return f"several ids in one text, such as '{one_line(str(joined[0]))}'"
+        are_lists = field == "answer" and not any(is_readable(as_text, value) for value in self.values)
+        if are_lists and all(map(is_list, self.values)) and label_in(self.values):
+            return f"lists of labels, such as '{one_line(str(self.values[0]))}'"
         with suppress(InputError):
             if field in ("answer", "truth") and self.values:
                 texts = [as_text(value) or "" for value in self.values]
-                return f"verdicts or labels, such as '{texts[0]}'" if all(map(is_verdict, texts)) else None
+                are_verdicts = all(map(is_verdict, texts)) or (field == "answer" and {*texts} == CLASSES)
+                return f"verdicts or labels, such as '{texts[0]}'" if are_verdicts else None
             if field == "context_ids" and self.values:
                 is_one = all(not isinstance(unfolded(one), list) and len(as_ids(one)) == 1 for one in self.values)
                 if is_one and any(len(as_chunks(value)[0]) > 1 for value in contexts):

@@ -167,6 +167,20 @@ def test_a_prompt_gives_way_to_the_query_but_not_to_an_input() -> None:
         chosen("prompt", "input", "answer", "contexts")
 
 
+def test_of_an_instruction_and_an_input_the_one_that_differs_from_row_to_row_is_the_question() -> None:
+    def rows(**columns: tuple[str, str, str]) -> list[dict[str, Any]]:
+        both = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+        return [{**one, "answer": "a", "contexts": "It opens at nine."} for one in both]
+
+    questions, rule = ("Who?", "When?", "Where?"), ("Be brief.",) * 3
+    for one, other in (("instruction", "input"), ("input", "instruction")):
+        assert read_cases(rows(**{one: questions, other: rule})).columns.of["question"] == one
+        assert read_cases(rows(**{one: questions, other: ("", "", "x")})).columns.of["question"] == one
+    assert read_cases(rows(instruction=rule, query=questions)).columns.of["question"] == "query"
+    with pytest.raises(InputError, match="'instruction', 'input' could each hold the question"):
+        read_cases(rows(instruction=questions, input=("Now", "Then", "Later")))
+
+
 def test_our_own_name_is_taken_before_others_which_are_told() -> None:
     columns = chosen("question", "prompt", "answer", "contexts", "documents", "time")
     assert (columns.of["question"], columns.of["contexts"]) == ("question", "contexts")
@@ -279,6 +293,8 @@ VERDICTS = [{"question": f"q{at}?", "result": said} for at, said in enumerate(("
             "says 'SELECT a FROM b'; column 'result' is not used: it holds verdicts or labels, "
             "such as 'PASS'; to use it all the same, add --map answer=result",
         ),
+        ([{**BASE, "answer": n % 2, "truth": 1} for n in range(3)], "verdicts or labels, such as '0'"),
+        ([{**BASE, "answer": [n, 24]} for n in range(3)], "lists of labels, such as '[0, 24]'"),
     ],
 )
 def test_a_column_whose_values_contradict_its_name_is_not_taken(rows: list[dict[str, Any]], message: str) -> None:
