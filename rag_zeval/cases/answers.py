@@ -5,8 +5,9 @@ from typing import Any
 
 from rag_zeval.cases.cells import as_text, is_nothing
 from rag_zeval.cases.columns import Columns
-from rag_zeval.cases.names import FIELDS, SPREADSHEET_ERRORS
-from rag_zeval.cases.paths import ABSENT, at_path, option
+from rag_zeval.cases.fields import FIELDS
+from rag_zeval.cases.names import SPREADSHEET_ERRORS
+from rag_zeval.cases.paths import at_path, option
 from rag_zeval.cases.printed import unfolded
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, locate
@@ -29,8 +30,7 @@ def answers_of(
         found = {system or default: (columns.of["answer"], columns.value(row, "answer"))}
     else:
         if columns.systems:
-            there = {name: at_path(row, name) for name in columns.systems}
-            several = {name: (name, None if value is ABSENT else value) for name, value in there.items()}
+            several = {name: (name, at_path(row, name)) for name in columns.systems}
         else:
             is_list = "answers" in chosen or not is_nothing(columns.value(row, "reference"))
             by_system = _by_system(columns.value(row, "answers"), columns.of["answers"], is_list)

@@ -2,13 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rag_zeval.cases.chat import role_of
 from rag_zeval.cases.name_words import field_said_by
-from rag_zeval.cases.names import RECORDS, fields_of, plain_name, unique_names
-from rag_zeval.cases.nested import fields_in_record, role_of
+from rag_zeval.cases.names import RECORDS, field_in_record, field_of, plain_name, unique_names
 from rag_zeval.cases.paths import at_path
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
@@ -49,7 +48,7 @@ def rows_of(content: Any, source: object, chosen: Mapping[str, str] | None = Non
         return content
     if not isinstance(content, Mapping):
         raise InputError(f"{source}: must hold a JSON list or object, found {type(content).__name__}")
-    if any(isinstance(value, str) and "question" in fields_of(name) for name, value in content.items()):
+    if any(isinstance(value, str) and field_of(name) == "question" for name, value in content.items()):
         return [content]
     held = _held(content, chosen or {})
     if len(held) > 1:
@@ -63,10 +62,11 @@ def rows_of(content: Any, source: object, chosen: Mapping[str, str] | None = Non
     if len(content) > 1 and all(isinstance(value, list) for value in content.values()) and _named(content) >= ASKED:
         told = ", ".join(f"'{name}' has {len(value)}" for name, value in content.items())
         raise InputError(f"{source}: its columns differ in length: {told}; write each row as {EXAMPLE}")
-    if len(content) > 1 and all(map(_is_key, content)) and all(map(_is_value, content.values())):
+    are_values = all(value is None or isinstance(value, (str, int, float)) for value in content.values())
+    if len(content) > 1 and all(map(_is_key, content)) and are_values:
         key = "question" if any(name.rstrip().endswith(QUESTION_MARKS) for name in content) else "id"
         stem = Path(str(source)).name.partition(".")[0]
-        is_named = fields_of(stem) == ["answer"] or field_said_by(stem) != "answer"
+        is_named = field_of(stem) == "answer" or field_said_by(stem) != "answer"
         return [{key: name, stem if is_named else "answer": value} for name, value in content.items()]
     return [content]
 
@@ -146,17 +146,13 @@ def _is_key(name: str) -> bool:
     return any(map(str.isdigit, name)) or name.rstrip().endswith(QUESTION_MARKS)
 
 
-def _is_value(value: Any) -> bool:
-    return value is None or isinstance(value, (str, int, float))
-
-
 def _may_be_rows(path: tuple[str, ...], rows: Sequence[Row], kind: int) -> bool:
     """Whether objects that name no field may be rows: they are alike, and are no messages and no contexts.
 
     A single one must be in an outer list. Objects by their ids must be several, and all that there is, because the
     totals of systems or categories are written so, too.
     """
-    is_other = not _are_rows(rows) or "contexts" in fields_of(path[-1] if path else "")
+    is_other = not _are_rows(rows) or field_of(path[-1] if path else "") == "contexts"
     least = 1 if kind == LIST and len(path) == 1 else 2
     is_there = len(rows) >= least and (len(path) < DEEPEST if kind == LIST else not path)
     names = [*map(set, rows[:LOOKED_AT])]
@@ -175,9 +171,5 @@ def _are_rows(value: Any) -> bool:
 def _named(row: Mapping[str, Any]) -> set[str]:
     """Return the fields that a row names, also in records such as `inputs`."""
     held = [name for name, value in row.items() if isinstance(value, Mapping) and plain_name(name) in RECORDS]
-    return {field for path in (*row, *(f"{name}.{key}" for name in held for key in row[name])) for field in _of(path)}
-
-
-@cache
-def _of(path: str) -> set[str]:
-    return {*fields_of(path), *fields_in_record(path)}
+    paths = [*row, *(f"{name}.{key}" for name in held for key in row[name])]
+    return {field for path in paths if (field := field_of(path) or field_in_record(path))}

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -30,7 +30,6 @@ OBJECTS = re.compile(r"\s*(?:\[\s*)?\{")  # the beginning of a printed object, o
 LOST_OBJECTS = re.compile(r"(?:\s*,?\[object [A-Z]\w*\])+\s*")
 SINGLE = (str, Mapping, int, float, Decimal, date, time, timedelta)  # what is no list
 SEVERAL = re.compile(r"[|;,]|^\[\S+\s+\S+")  # signs that one text holds several ids
-MOST_FIELDS = 200  # characters of an object's fields in an error
 
 
 def is_nothing(value: Any) -> bool:
@@ -56,10 +55,14 @@ def is_object(value: Any) -> bool:
     return isinstance(value, Mapping) and "error" not in value
 
 
-def is_numbers(value: Any) -> bool:
-    """Whether a value is a list of numbers, such as tokens or an embedding, or a text that prints one."""
-    value = unfolded(value)
-    return isinstance(value, list) and bool(value) and all(isinstance(item, (int, float)) for item in value)
+def is_list(value: Any) -> bool:
+    """Whether a value is a list, or a text that prints one."""
+    return isinstance(unfolded(value), list)
+
+
+def is_several(value: Any) -> bool:
+    """Whether a value is a list or an object, or a text that prints one."""
+    return isinstance(unfolded(value), (list, Mapping))
 
 
 def are_labels(texts: Sequence[str]) -> bool:
@@ -116,15 +119,12 @@ def _joined(items: list[Any]) -> str | None:
     """Return the text of a list that holds one text or null, or the parts into which model APIs split one, or None."""
     if len(items) == 1 and (items[0] is None or isinstance(items[0], str)):
         return items[0] or ""
-    parts = [{name: value for name, value in item.items() if value is not None} for item in items if _is_part(item)]
+    with_texts = (item for item in items if isinstance(item, Mapping) and isinstance(item.get("text"), str))
+    parts = [{name: value for name, value in item.items() if value is not None} for item in with_texts]
     named = all(part.get("type") in TEXT_PARTS for part in parts)
     if not parts or len(parts) < len(items) or not (named or (len(parts) == 1 and parts[0].keys() == {"text"})):
         return None
     return "".join(part["text"] for part in parts)
-
-
-def _is_part(item: Any) -> bool:
-    return isinstance(item, Mapping) and isinstance(item.get("text"), str)
 
 
 def _inner_text(item: Mapping[Any, Any], column: str = "COLUMN") -> Any:
@@ -138,11 +138,11 @@ def _inner_text(item: Mapping[Any, Any], column: str = "COLUMN") -> Any:
     if not texts and any(map(_is_text_name, item)):
         return None
     if len({str(text) for text in texts.values()}) != 1:
-        found = " and ".join(texts) or f"only {', '.join(map(str, item)) or 'an empty object'}"[:MOST_FIELDS]
+        found = " and ".join(texts) or f"only {', '.join(map(str, item)) or 'an empty object'}"
         way_out = f"as in --map {shell_word(f'contexts={_path_of_text(item, column)}')}"
-        raise InputError(
-            f"an object does not say which text is the chunk; found {found}. Name the path of the text, {way_out}, or "
-            f"call it one of {', '.join(CHUNK_TEXT)}"
+        raise InputError(  # what to do comes first: a long message is cut off
+            f"an object does not say which text is the chunk. Name the path of the text, {way_out}, or call it "
+            f"one of {', '.join(CHUNK_TEXT[:4])}. Found {found}"
         )
     return next(iter(texts.values()))
 
@@ -174,10 +174,10 @@ def as_ids(value: Any) -> tuple[str, ...]:
     return tuple(id_ for id_ in ids if id_ is not None)
 
 
-def is_readable(value: Any) -> bool:
-    """Whether a value can be read as ids. `d1, d2` in one text cannot."""
+def is_readable(read: Callable[[Any], object], value: Any) -> bool:
+    """Whether a value can be read by one of these functions. `d1, d2` in one text cannot be read by `as_ids`."""
     with suppress(InputError):
-        as_ids(value)
+        read(value)
         return True
     return False
 
@@ -230,6 +230,13 @@ def as_truths(value: Any) -> Iterator[str]:
     for item in _items(value):
         inner = [item[name] for name in TRUTH_TEXT if name in item] if isinstance(item, Mapping) else []
         yield from as_texts(inner[0] if inner else [item])
+
+
+def has_several_truths(value: Any) -> bool:
+    """Whether a value holds several ground truths that differ."""
+    with suppress(InputError):
+        return len({*as_truths(value)}) > 1
+    return False
 
 
 def _unrolled(item: Any) -> Sequence[Any]:
@@ -339,8 +346,6 @@ def _items(value: Any) -> Sequence[Any]:
         return ()
     if isinstance(value, SINGLE):
         return (value,)
-    if isinstance(value, Set):
-        return sorted(value, key=str)  # a set has no order of its own
     if isinstance(value, Sequence) and not isinstance(value, bytes):
         return value
     raise InputError(f"must be a list of texts, found {_kind(value)}")

@@ -9,21 +9,20 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rag_zeval.cases.cells import is_nothing, is_numbers, is_object
-from rag_zeval.cases.id_columns import id_columns, looks_like
-from rag_zeval.cases.missing import NEEDED, missing_columns
-from rag_zeval.cases.names import FIELDS, IDS, LAYOUTS, NAMES, VAGUE, Layout, fields_of, plain_name, snake_name
+from rag_zeval.cases.cells import as_ids, is_list, is_object, is_readable
+from rag_zeval.cases.fields import DOUBLES, FIELDS, NEEDED, OBJECTS, OPTIONAL
+from rag_zeval.cases.layouts import LAYOUTS
+from rag_zeval.cases.missing import missing_columns
+from rag_zeval.cases.names import IDS, NAMES, ONE_ID, VAGUE, field_of, plain_name, snake_name, written_name
 from rag_zeval.cases.nested import REPLY_ROWS, in_messages, in_records, in_replies, one_of
-from rag_zeval.cases.paths import ABSENT, at_path, option, pattern_of, quoted_list, roots_of, stem_of
+from rag_zeval.cases.paths import at_path, option, pattern_of, quoted_list, roots_of, stem_of
 from rag_zeval.cases.places import NO_TEXTS, Place, fields_inside
 from rag_zeval.cases.survey import Survey
 from rag_zeval.cases.systems import answers_of_systems
-from rag_zeval.cases.unused import OBJECTS, Unused
+from rag_zeval.cases.unused import Unused
 from rag_zeval.cases.wanted import Wanted
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
-
-OPTIONAL = ("slice_tag", "context_ids", "gold_chunk_ids", "latency_s", "cost_usd")  # fields that most commands ignore
 
 
 @dataclass(frozen=True)
@@ -49,12 +48,8 @@ class Columns:
     systems: tuple[str, ...] = ()
 
     def value(self, row: Row, field: str) -> Any:
-        """Return a row's value of a field, or None if it has none. Answers of several systems are an object."""
-        if field == "answer" and self.systems:
-            answers = {name: at_path(row, name) for name in self.systems}
-            return {name: value for name, value in answers.items() if value is not ABSENT and not is_nothing(value)}
-        value = at_path(row, self.of[field]) if field in self.of else None
-        return None if value is ABSENT else value
+        """Return a row's value of a field, or None if it has none. Of several systems' answers it is the first."""
+        return at_path(row, self.of[field]) if field in self.of else None
 
     def lines(self, count: Callable[[str], int], rows: int) -> Iterator[str]:
         """Yield a line for each field: which column holds it, and in how many of the rows `count` finds a value."""
@@ -106,7 +101,7 @@ class _Choice:
         self.there, self.names = self.survey.there, self.wanted.names
         self.taken |= self.names
         self.roots = {root for _, path in self.wanted.paths for root in roots_of(path, self.there)}
-        self.layout = next((one for one in LAYOUTS if _fits(one, self.there, self.names)), None)
+        self.layout = next((one for one in LAYOUTS if one.fits(self.there, self.names)), None)
         self.written = {snake_name(name): name for name in self.there}
         other_meaning = self.layout.other_meaning.items() if self.layout else ()
         self.meant_otherwise = {self.written.get(column, column): meaning for column, meaning in other_meaning}
@@ -125,8 +120,6 @@ class _Choice:
         flat = [name for name in self.refused if not self.survey.all_are(is_object, name)]  # objects hold other fields
         untrue = {root for name in flat for root in roots_of(name, self.there)}
         self._check_needs(untrue)
-        if {"answers", "answer"} <= self.taken.keys():  # the user chose one of them
-            del self.taken["answers" if "answer" in self.names else "answer"]
         used = {*self.roots, *(root for path in self.taken.values() for root in roots_of(path, self.there))}
         unused = [name for name in self.there if name not in used and name.partition(".")[0] not in self.roots]
         known = {*self.taken, *self.taken.values()}
@@ -137,9 +130,19 @@ class _Choice:
         separator = self.layout.separator if self.layout and "contexts" not in self.names else None
         return Columns(layout, self.taken, tuple(unused), told, self.ambiguous, separator, self.wanted.systems)
 
+    def _is_open(self, field: str) -> bool:
+        """Whether no column is taken for a field, nor for one that takes its place."""
+        others = ("answer",) if field == "answers" and "answer" in self.names else DOUBLES.get(field, ())
+        return self.taken.keys().isdisjoint((field, *others))
+
     def _is_empty(self, path: str) -> bool:
         """Whether this is a column without any value."""
         return self.there.get(path, 1) == 0
+
+    def _is_addition(self, column: str) -> bool:
+        """Whether an input or instruction is no question of its own: the same in all rows, or missing in most."""
+        is_one = self.survey.rows > 1 and len({*map(str, self.survey.values(column))}) == 1
+        return plain_name(column) in ("input", "instruction") and (is_one or 2 * self.there[column] < self.survey.rows)
 
     def _can_hold(self, name: str, column: str) -> bool:
         """Whether the values of a column do not contradict the field that its name says."""
@@ -156,27 +159,28 @@ class _Choice:
         for one, name in self.layout.columns.items() if self.layout else ():
             column = self.written.get(name)
             is_text = column not in self.survey.wrappers or one in OBJECTS
-            is_free = one in self.wanted.fields and one not in self.taken and column not in self.roots
+            is_free = one in self.wanted.fields and self._is_open(one) and column not in self.roots
             if column is not None and is_text and is_free and self._can_hold(one, column):
                 self.taken[one] = column
 
     def _take_by_name(self, name: str) -> None:
         """Take the column that is named as a field. Raises InputError if several are, unless few commands read it."""
-        if name in self.taken or (name == "contexts" and "passage" in self.taken):
+        if not self._is_open(name):
             return
         used = {*self.taken.values(), *self.roots, *self.meant_otherwise}
         used |= self.survey.wrappers if name not in OBJECTS else set()
         free = {column: count for column, count in self.there.items() if column not in used}
         if name == "contexts":
-            free = {one: count for one, count in free.items() if not self.survey.all_are(is_numbers, one)}
             free |= _patterns(free)
-        found = [column for column in free if name in fields_of(stem_of(column))]
+        found = [column for column in free if field_of(stem_of(column)) == name]
         if name == "truth" or (name == "contexts" and self.wanted.is_of_questions):
             ids = "gold_chunk_ids" if name == "truth" else "context_ids"
-            found = [column for column in found if not looks_like(ids, column, self.survey)]
+            found = [column for column in found if not self.survey.holds_ids(ids, column)]
         if name in IDS:
-            found = id_columns(name, free, self.taken, self.survey, is_needed=name in self.wanted.needs)
+            found = self._columns_of_ids(name, free)
         found = [column for column in found if self._can_hold(name, column)]
+        if name == "question":
+            found = [column for column in found if not self._is_addition(column)] or found
         alike = []
         if name == "answer" and len(found) > 1:
             alike = answers_of_systems({column: self.survey.values(column) for column in free})
@@ -188,6 +192,20 @@ class _Choice:
             if name not in OPTIONAL or name in self.wanted.needs or "passage" in self.taken:
                 raise
             self.ambiguous[name] = str(error)
+
+    def _columns_of_ids(self, field: str, free: Collection[str]) -> list[str]:
+        """Return the free columns that hold the ids of a field: those named so, or else those that look like ids.
+
+        Columns that cannot be read as gold ids do not count, unless the ids are needed.
+        """
+        named = [name for name in free if field_of(name) == field]
+        if field == "context_ids" and self._is_open("contexts"):  # one id may be that of the gold document
+            single = {one for one in named if self.survey.all_are(lambda value: not is_list(value), one)}
+            named = [one for one in named if one not in single or plain_name(one) not in ONE_ID]
+        found = named or [name for name in free if self.survey.holds_ids(field, name)]
+        if field in self.wanted.needs or field in found or field == "context_ids":
+            return found
+        return [name for name in found if all(is_readable(as_ids, value) for value in self.survey.values(name))]
 
     def _look_into_objects(self) -> None:
         """Take the fields that are in the reply of a model API, in a record, or in a single chat message.
@@ -206,19 +224,14 @@ class _Choice:
 
     def _settle(self) -> None:
         """Decide between fields that may mean the same: `reference` and the ground truth, `answer` and `answers`."""
-        if self.wanted.is_of_questions:
-            reference, truth = self.taken.get("reference"), self.taken.get("truth")
-            self.taken = {name: path for name, path in self.taken.items() if name in self.wanted.fields}
-            if reference and "truth" not in self.names and (truth is None or self._is_empty(truth)):
-                self.taken["truth"] = reference
-        elif "truth" in {*self.wanted.needs} - {*self.taken} and "reference" in {*self.taken} - {*self.names}:
-            self.taken["truth"] = self.taken.pop("reference")  # the user asked for it
-        else:
+        if "reference" in self.taken.keys() - self.names.keys():
             self._settle_reference()
+        if self.wanted.is_of_questions:
+            self.taken = {name: path for name, path in self.taken.items() if name in self.wanted.fields}
         for one in ("answers", "answer"):
-            if {"answers", "answer"} <= self.taken.keys() and one not in self.names and self._is_empty(self.taken[one]):
+            if {"answers", "answer"} <= self.taken.keys() and self._is_empty(self.taken[one]):
                 del self.taken[one]
-        if {"answers", "answer"} <= self.taken.keys() and not {"answer", "answers"} & self.names.keys():
+        if {"answers", "answer"} <= self.taken.keys():
             several, one = self.taken["answers"], self.taken["answer"]
             raise InputError(
                 f"columns '{one}' and '{several}' could both hold answers to judge: if '{several}' are gold answers, "
@@ -227,21 +240,22 @@ class _Choice:
             )
 
     def _settle_reference(self) -> None:
-        """Take the column `reference` for the ground truth if the file also has contexts, unless the user chose it.
+        """Take the column `reference` for the ground truth if the file has contexts or no answers, or needs that.
 
-        If the ground truth is known, `reference` is ignored. Raises InputError if it is known by a vague name only,
-        such as `expected`.
+        If the ground truth is known, `reference` is then ignored. Raises InputError if it is known by a vague name
+        only, such as `expected`.
         """
-        truth = self.taken.get("truth")
+        truth, is_of_questions = self.taken.get("truth"), self.wanted.is_of_questions
         is_vague = truth is not None and plain_name(truth) in VAGUE
         fields = ("contexts", "passage", *(["truth"] if is_vague else []))
         is_beside = any(not self._is_empty(self.taken[one]) for one in fields if one in self.taken)
-        if "reference" not in self.taken or "reference" in self.names or not is_beside:
+        is_needed = truth is None and "truth" in self.wanted.needs
+        if not (is_beside or is_needed or is_of_questions):
             return
         column = self.taken.pop("reference")
-        if truth is None:
+        if truth is None or (self._is_empty(truth) and "truth" not in self.names):
             self.taken["truth"] = column
-        elif is_vague and "truth" not in self.names:
+        elif is_vague and not is_of_questions and "truth" not in self.names:
             raise InputError(
                 f"columns '{truth}' and '{column}' could each hold the {FIELDS['truth']}: add {option('truth', truth)} "
                 f"or {option('truth', column)}; if the answers are to be judged by '{column}', "
@@ -266,11 +280,11 @@ class _Choice:
 
 def _trec_file(there: Collection[str]) -> str | None:
     """Return what to do with a file of TREC, whose first line was read as the names of columns. None for others."""
-    names = [re.sub(r" ?\(column [0-9]+\)\Z", "", name) for name in there]
+    names = [*map(written_name, there)]
     cells = names if len(names) > 1 else " ".join(names).split()
     if len(cells) == 6 and cells[3].isdecimal() and re.fullmatch(r"-?[0-9.]+(e-?[0-9]+)?", cells[4]):
         return "looks like a run of TREC, not like a table: measure it by ir_measures QRELS RUN nDCG@10"
-    has_header = len(cells) == 3 and fields_of(cells[0]) == ["id"] and plain_name(cells[2]) in ("grade", "score")
+    has_header = len(cells) == 3 and field_of(cells[0]) == "id" and plain_name(cells[2]) in ("grade", "score")
     if has_header or (len(cells) == 4 and cells[3].isdecimal()):
         return "looks like qrels of TREC, not like a table: use it by rag-zeval retrieval ANSWERS --qrels QRELS"
     return None
@@ -286,10 +300,3 @@ def _patterns(there: Mapping[str, int]) -> dict[str, int]:
         if (pattern := pattern_of(name)) != name:
             patterns[pattern] = max(count, patterns.get(pattern, 0))
     return patterns
-
-
-def _fits(layout: Layout, there: Collection[str], names: Mapping[str, str]) -> bool:
-    """Whether a file has the columns of a layout, and the user does not say that one of them holds another field."""
-    chosen = {field: snake_name(path) for field, path in names.items()}
-    otherwise = (path in layout.known_by and layout.columns.get(field) != path for field, path in chosen.items())
-    return {snake_name(name) for name in there}.issuperset(layout.known_by) and not any(otherwise)

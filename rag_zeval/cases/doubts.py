@@ -10,7 +10,8 @@ from statistics import median
 from rag_zeval.cases.case import Case
 from rag_zeval.cases.cells import are_labels
 from rag_zeval.cases.excel import Formatted
-from rag_zeval.cases.names import FIELDS, PLACEHOLDERS, TOTALS
+from rag_zeval.cases.fields import FIELDS
+from rag_zeval.cases.names import PLACEHOLDERS, TOTALS
 from rag_zeval.cases.printed import prints_object
 from rag_zeval.cases.texts import is_label
 from rag_zeval.replies.thoughts import final_texts
@@ -27,6 +28,7 @@ LONGEST_ERROR = 500  # characters; a longer answer may well be about errors
 ERROR = re.compile(
     r"\A\W*error(?: code)?:|\A\W*(?:\w+ ){0,2}error\W{1,3}[45]\d\d\b|error code: \d{3} -"
     r"|\A\W*(?:\w+ ){0,3}failed:|\A\{['\"]error['\"]:|traceback \(most recent call last\)"
+    r"|(?-i:\A[A-Z]+_(?:[A-Z]+_)*(?:ERROR|FAILED|TIMEOUT|UNAVAILABLE)\b)"
     r"|\A\w+(?:Error|Exception)[:(\[]|\b(?:limit|quota) (?:was |has been )?(?:exceeded|reached)"
     r"|\A[a-z]* ?(?:\d{3})?\W*(?:too many requests|internal server error|service unavailable|gateway time-?out)",
     re.IGNORECASE,

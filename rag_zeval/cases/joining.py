@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from rag_zeval.cases.cells import is_nothing, is_object
+from rag_zeval.cases.fields import FIELDS
 from rag_zeval.cases.keys import Match, Pair, Side, are_alike, best_match, matching, shown, way_out
-from rag_zeval.cases.names import FIELDS, fields_of, plain_name
+from rag_zeval.cases.names import field_of, plain_name
 from rag_zeval.cases.objects import read_objects
 from rag_zeval.cases.paths import option
 from rag_zeval.cases.places import fields_inside
-from rag_zeval.cases.row_files import PlacedRow, read_table
+from rag_zeval.cases.row_files import PlacedRow, read_table, readable_rows
 from rag_zeval.cases.survey import LOOKED_AT
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, locate
@@ -93,11 +94,11 @@ def join(name: str, rows: Rows, other: Any, encoding: str | None, names: Mapping
 
 
 def _read(other: Any, encoding: str | None) -> Side:
-    if isinstance(other, (str, Path)):
-        return Side(str(other), dict(_readable(read_table(Path(other), encoding))))
-    name = type(other).__name__
+    is_file = isinstance(other, (str, Path))
+    name = str(other) if is_file else type(other).__name__
     with locate(name):
-        return Side(name, dict(_readable(read_objects(other))))
+        rows = readable_rows(read_table(Path(other), encoding) if is_file else read_objects(other))
+        return Side(name, {place: row for place, row in rows if not all(map(is_nothing, row.values()))})
 
 
 def _match(own: Side, other: Side, ids: str | None) -> tuple[Match, Pair | None]:
@@ -116,10 +117,10 @@ def _match(own: Side, other: Side, ids: str | None) -> tuple[Match, Pair | None]
 
 def _added(own: Side, other: Side, best: Match) -> dict[str, str]:
     """Return the columns of the other file that are added, and how each is called then."""
-    held = {field for column in own.columns for field in fields_of(column)}.difference(ASKED_ABOUT)
+    held = {field_of(column) for column in own.columns} - {None, *ASKED_ABOUT}
     stem = Path(other.name).name.partition(".")[0]
     return {
-        column: f"{stem}.{column}" if column in own.columns or not held.isdisjoint(fields_of(column)) else column
+        column: f"{stem}.{column}" if column in own.columns or field_of(column) in held else column
         for column in other.columns
         if column != best.pair.key and not (column in own.columns and best.are_same(column))
     }
@@ -127,16 +128,16 @@ def _added(own: Side, other: Side, best: Match) -> dict[str, str]:
 
 def _check_meant(own: Side, other: Side, added: Mapping[str, str], best: Match, chosen: Collection[str]) -> None:
     """Raise InputError for two answers or two ground truths, of which only the user knows which is which."""
-    same = [(one, one) for one in own.columns if {"answer", "truth"} & {*fields_of(one)} and best.are_texts(one)]
+    same = [(one, one) for one in own.columns if field_of(one) in ("answer", "truth") and best.are_texts(one)]
     for one, path in [*same, *_two_answers(own, other)]:
         column = path if path in other.columns else path.partition(".")[0]
         two = f"{added.get(column)}{path[len(column) :]}"
         if column not in added or not {one, two}.isdisjoint(chosen):
             continue
-        if "truth" in fields_of(one):
+        if field_of(one) == "truth":
             ways = f"{option('truth', one)} for that of {own.name}, or {option('truth', two)} for that of {other.name}"
             raise InputError(f"{own.name} and {other.name} differ in column '{one}': add {ways}")
-        if any("truth" in fields_of(column) for column in (*own.columns, *other.columns)):
+        if any(field_of(column) == "truth" for column in (*own.columns, *other.columns)):
             ways = (
                 f"to judge '{one}' of {own.name}, add {option('answer', one)}; to judge '{two}' of {other.name}, "
                 f"{option('answer', two)}"
@@ -161,15 +162,6 @@ def _two_answers(own: Side, other: Side) -> list[tuple[str, str]]:
 def _answer(side: Side) -> str:
     """Return the column of the answers, or their path inside of objects; an empty text if there is none."""
     rows = [*side.rows.values()]
-    named = [column for column in side.columns if "answer" in fields_of(column)]
+    named = [column for column in side.columns if field_of(column) == "answer"]
     flat = (column for column in named if not any(is_object(row.get(column)) for row in rows))
     return next(flat, "") or fields_inside(side.columns, rows).get("answer", "")
-
-
-def _readable(rows: Iterator[PlacedRow]) -> Iterator[tuple[str, Row]]:
-    """Yield the rows that are not empty. Raises InputError at the first that cannot be read."""
-    for place, row in rows:
-        if isinstance(row, InputError):
-            raise InputError(f"{place}: {row}")
-        if not all(map(is_nothing, row.values())):
-            yield place, row

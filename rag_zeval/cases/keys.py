@@ -7,12 +7,11 @@ from functools import cached_property
 from typing import Any
 from unicodedata import normalize
 
-from rag_zeval.cases.cells import as_id, as_ids, is_nothing
-from rag_zeval.cases.missing import TEXTS, is_text
-from rag_zeval.cases.names import fields_of, same_name
-from rag_zeval.cases.paths import ABSENT, at_path, option, quoted_list
-from rag_zeval.cases.printed import unfolded
-from rag_zeval.cases.survey import UNNAMED
+from rag_zeval.cases.cells import as_id, as_ids, is_nothing, is_several
+from rag_zeval.cases.fields import TEXTS
+from rag_zeval.cases.name_words import is_no_name
+from rag_zeval.cases.names import UNNAMED, field_of, same_name
+from rag_zeval.cases.paths import at_path, option, quoted_list
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
 from rag_zeval.text import one_line
@@ -55,11 +54,11 @@ class Pair:
     @property
     def is_known(self) -> bool:
         """Whether both names say that ids or questions are there."""
-        return fields_of(self.own) == fields_of(self.key) in (["id"], ["question"])
+        return field_of(self.own) == field_of(self.key) in ("id", "question")
 
     @property
     def is_of_questions(self) -> bool:
-        return fields_of(self.own) == fields_of(self.key) == ["question"]
+        return field_of(self.own) == field_of(self.key) == "question"
 
     def of(self, row: Row) -> str | None:
         """Return what a row is joined by, None if it has no such text."""
@@ -101,7 +100,7 @@ class Match:
     def are_texts(self, column: str) -> bool:
         """Whether rows and their partners have no lists and objects in a column."""
         values = [one for row, _, other in self.partners for one in (row.get(column), other.get(column))]
-        return not any(isinstance(unfolded(value), (list, Mapping)) for value in values)
+        return not any(map(is_several, values))
 
 
 def matching(pairs: Iterable[Pair], own: Side, other: Side, questions: Pair | None = None) -> list[Match]:
@@ -140,7 +139,7 @@ def best_match(matches: Sequence[Match], own: Side, other: Side) -> Match:
     if not unique:
         told = max(likely, key=lambda one: one.agreed).repeated
         raise InputError(f"{told}. Each row to join needs its own; or give {other.name} as FILE, and join {own.name}")
-    best = max(unique, key=lambda one: (one.agreed, "id" in fields_of(one.pair.key)))
+    best = max(unique, key=lambda one: (one.agreed, field_of(one.pair.key) == "id"))
     for one in unique:
         places = [[place for _, place, _ in match.partners] for match in (one, best)]
         if one.agreed == best.agreed and one.pair.own != best.pair.own and places[0] != places[1]:
@@ -155,7 +154,7 @@ def best_match(matches: Sequence[Match], own: Side, other: Side) -> Match:
 def way_out(tried: Sequence[Pair], own: Side, other: Side) -> str:
     """Return what to do if rows have no partners by the columns that were tried."""
     for side in (own, other):
-        if text := next(filter(is_text, side.columns), None):
+        if text := next(filter(is_no_name, side.columns), None):
             no_name = f"'{one_line(text)}' is no name"
             return f"the first line of {side.name} must name the columns, such as id,question; {no_name}"
     pairs = [Pair(path, key) for key in other.paths for path in own.paths]
@@ -173,7 +172,7 @@ def way_out(tried: Sequence[Pair], own: Side, other: Side) -> str:
             )
     first, first_other = (next(iter(side.rows.values()), {}) for side in (own, other))
     for pair in tried:
-        if "id" in fields_of(pair.key) and pair.of(first) and pair.of_other(first_other):
+        if field_of(pair.key) == "id" and pair.of(first) and pair.of_other(first_other):
             ids = f"'{shown(first, pair.own)}', the other '{shown(first_other, pair.key)}'"
             return f"both must have the same ids, but '{pair.own}' says {ids}"
     return f"its columns are {quoted_list(other.columns) or 'none'}. Both need a column with the same ids, such as 'id'"
@@ -192,14 +191,13 @@ def are_alike(own: str, other: str) -> bool:
     """
     pair = Pair(own, other)
     is_same = same_name(own) == same_name(other) and not own.startswith(UNNAMED)
-    return pair.is_known or (is_same and set(TEXTS).isdisjoint(fields_of(own)))
+    return pair.is_known or (is_same and field_of(own) not in TEXTS)
 
 
 def _key(row: Row, path: str, is_question: bool) -> str | None:
     """Return an id, or a question without what people write in one way or another. None if there is none."""
-    value = at_path(row, path)
     with suppress(InputError):
-        text = "" if value is ABSENT else " ".join((as_id(value) or "").split())
+        text = " ".join((as_id(at_path(row, path)) or "").split())
         if is_question:
             return normalize("NFKC", text).casefold().strip(" .?!:\"'“”‘’") or None
         return text if 0 < len(text) <= LONGEST_ID else None

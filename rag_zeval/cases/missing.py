@@ -6,28 +6,21 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from rag_zeval.cases.cells import as_chunks, is_nothing
-from rag_zeval.cases.name_words import field_said_by, is_about_truth, misspelt_field, words_of
-from rag_zeval.cases.names import FIELDS, NAMES, fields_of, plain_name, snake_name
-from rag_zeval.cases.nested import MESSAGES, SPEAKERS, role_of, spoken_by
-from rag_zeval.cases.paths import ABSENT, at_path, is_number, numbered, option, pattern_of, quoted_list, stem_of
+from rag_zeval.cases.cells import as_chunks, is_list, is_nothing
+from rag_zeval.cases.chat import MESSAGES, SPEAKERS, role_of, spoken_by
+from rag_zeval.cases.fields import CHECKED, FIELDS, TEXTS
+from rag_zeval.cases.name_words import field_said_by, is_about_truth, is_no_name, misspelt_field, words_of
+from rag_zeval.cases.names import NAMES, field_of, plain_name, snake_name
+from rag_zeval.cases.paths import at_path, is_number, numbered, option, pattern_of, quoted_list, stem_of
 from rag_zeval.cases.places import Place, lists_texts, places_in, texts_in, vary
 from rag_zeval.cases.printed import unfolded
 from rag_zeval.cases.systems import answers_of_systems, told_as_answers
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
-from rag_zeval.text import QUESTION_MARKS, one_line
+from rag_zeval.text import one_line
 
-NEEDED = {  # required: at least one of the fields on the right
-    "question": {"question"},
-    "answer": {"answer", "answers"},
-    "contexts": {"contexts", "passage", "truth", "reference"},
-}
-CHECKED = ("contexts", "truth", "reference")  # fields that answers are checked against
-TEXTS = ("question", "answer", "answers", "passage", *CHECKED)  # fields that hold texts
 TEXT_NAMES = {text for _, text in MESSAGES}
 SHOWN = 60  # characters of a value that a message shows
-MOST_WORDS = 6  # in a column's name
 QUESTIONS_ALONE = (
     "If these are questions without answers, `rag-zeval collect` asks your system, and `rag-zeval check-set` checks "
     "the questions. If the answers are in another file, add --join FILE"
@@ -51,7 +44,7 @@ def missing_columns(
     lacking: for each missing field, the fields of which one would be enough. others: fields that are also suggested if
     they were not required, but only by their names. is_joined: whether the rows have columns of other files.
     """
-    if not taken and (text := next(filter(is_text, there), None)):
+    if not taken and (text := next(filter(is_no_name, there), None)):
         return f"the first line must name the columns, such as question,answer,contexts; '{text}' is no name"
     everywhere = places_in(sample)
     places = {path: place for path, place in everywhere.items() if path not in taken.values() and not place.is_judged}
@@ -70,7 +63,11 @@ def missing_columns(
     unknown = [field for field, any_of in lacking.items() if known.isdisjoint(any_of)]
     rest = [place for path, place in places.items() if path not in (*systems, *found.values())]
     possible = [field for field in unknown if field not in TEXTS or _is_possible(field, rest, len(sample))]
-    said += _advice(taken, known, unknown, possible)
+    if "answer" in unknown and "question" in known:
+        said.append(QUESTIONS_ALONE)
+    are_elsewhere = "question" not in possible or "id" in taken
+    if unknown[:1] == ["question"] and "answer" in {*known, *possible} and are_elsewhere:
+        said.append("If the questions are in another file, add --join FILE")
     if systems:
         said.append(told_as_answers(systems))
     if found:
@@ -102,36 +99,10 @@ def _listed(words: Mapping[str, str], fields: Sequence[str]) -> str:
     return (", and " if " or " in last else " and ").join(filter(None, (" and ".join(others), last)))
 
 
-def _advice(
-    taken: Mapping[str, str], known: Collection[str], unknown: Sequence[str], possible: Collection[str]
-) -> Iterator[str]:
-    """Yield what to do with a file that has only some of the fields.
-
-    known: the fields that were found or are suggested. unknown: those that are lacking and not known. possible: those
-    of them that a column may hold all the same.
-    """
-    if "answer" in unknown and "question" in known:
-        yield QUESTIONS_ALONE
-    is_elsewhere = "question" not in possible or "id" in taken
-    if unknown[:1] == ["question"] and "answer" in {*known, *possible} and is_elsewhere:
-        yield "If the questions are in another file, add --join FILE"
-
-
 def _may_be_gold(answer: str) -> bool:
     """Whether a column of answers may hold the right ones: `answer`, or one word for it in another language."""
-    is_word = len(words_of(answer)) == 1 and field_said_by(answer) == "answer" and not fields_of(answer)
-    return plain_name(answer) == "answer" or is_word
-
-
-def is_text(name: str) -> bool:
-    """Whether a column's name looks like a value, or like a line of a file that is no table."""
-    return (
-        len(name.split()) > MOST_WORDS
-        or name.endswith(("。", *QUESTION_MARKS))
-        or (name.endswith(".") and " " in name)  # but S.No. is a name
-        or name.startswith(("-", "# "))
-        or ": " in name
-    )
+    is_word = len(words_of(answer)) == 1 and field_said_by(answer) == "answer" and not field_of(answer)
+    return is_word or plain_name(answer) in ("answer", "short_answer", "long_answer")  # as Natural Questions has them
 
 
 def _is_possible(field: str, places: Iterable[Place], rows: int) -> bool:
@@ -147,7 +118,7 @@ def _shown(field: str, path: str, sample: Sequence[Row]) -> str:
     for value in (at_path(row, path) for row in sample):
         with suppress(InputError):
             texts = as_chunks(value)[0] if field == "contexts" or lists_texts(value) else texts_in([value])
-            if value is not ABSENT and not is_nothing(value) and (said := one_line(" ".join(texts) or str(value))):
+            if not is_nothing(value) and (said := one_line(" ".join(texts) or str(value))):
                 return said if len(said) <= SHOWN else f"{said[:SHOWN]}…"
     return ""
 
@@ -201,7 +172,7 @@ class _Search:
 
     def _tiers(self, field: str, free: Sequence[Place]) -> Iterator[list[Place]]:
         """Yield the places that may hold a field, those first that are called so, and those last that look so."""
-        named = [place for place in free if field in place.fields]
+        named = [place for place in free if place.field == field]
         if field in ("question", "answer"):  # a number counts something, such as tokens
             named = [place for place in named if texts_in(place.values)]
         if field == "truth":
@@ -209,21 +180,21 @@ class _Search:
             beside = [place for place in free if "answer" in self.taken and plain_name(place.last) == "answer"]
             named += [place for place in beside if place.has_texts(field)]
             named = [place for place in named if not place.are_ids]
-            named.sort(key=lambda place: (place.has_lists, not place.has_sentences))
+            named.sort(key=lambda place: (any(map(is_list, place.values)), not place.has_sentences))
         yield sorted(named, key=lambda place: plain_name(place.last) == "prompt")
         longest_first = sorted(free, key=lambda place: -place.length)
         if field not in self.lacking:
-            yield [place for place in free if field == "contexts" and place.are_chunks and not place.fields]
+            yield [place for place in free if field == "contexts" and place.are_chunks and not place.field]
             yield [place for place in longest_first if "contexts" in self.lacking and place.says(field)]
             return
         chunks = [place for place in longest_first if field == "contexts" and place.are_chunks]
-        other = ["reference"] if field == "contexts" else []  # which may be a list of what was retrieved
-        free = [place for place in free if place in chunks or place.fields in ([], other)]
+        other = "reference" if field == "contexts" else None  # which may be a list of what was retrieved
+        free = [place for place in free if place in chunks or place.field in (None, other)]
         roles = {place: _role(place.path, self.sample) for place in free}
         unsaid = [place for place in longest_first if place in roles and roles[place] is None]
         unsaid = [place for place in unsaid if not place.is_aside(field)]
         # the content of a message is no misspelt context
-        named = [place for place in unsaid if place.has_texts(field)]
+        named = [place for place in unsaid if field == "contexts" or place.has_texts(field)]
         yield [place for place in named if misspelt_field(stem_of(place.last)) == field]
         ends = tuple(f"_{name}" for name in NAMES[field])
         yield [one for one in named if any(plain_name(name).endswith(ends) for name in (one.path, stem_of(one.path)))]

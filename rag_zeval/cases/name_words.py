@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from rag_zeval.cases.names import CHUNK_TEXT, FIELD_OF, plain_name, snake_name
+from rag_zeval.text import QUESTION_MARKS
 
 # Beginnings and ends of words, without accents. A short Latin one is a whole word.
 WORDS: Mapping[str, tuple[str, ...]] = {
@@ -57,11 +58,27 @@ JUDGED = {
     "critique", "faithful", "faithfulness", "grounded", "groundedness", "judge", "judgement", "judgment", "metric",
     "precision", "recall", "relevance", "relevancy", "verdict",
 }  # fmt: skip
+MOST_WORDS = 6  # in a name
 SHORT = 4  # letters of a Latin word that is compared as a whole
 BEGIN, END = r"(?<![^\W_])", r"(?![^\W_])"  # of a word
 LEAST = 5  # letters of a name that may be misspelt
 ALIKE = 0.85  # difflib ratio from which two names are alike: one wrong letter in seven
 WORDS_ALIKE = 0.65  # the same for each pair of their words
+
+
+def is_no_name(name: str) -> bool:
+    """Whether what a file has in the place of a column's name looks like a value, or like a line of a text.
+
+    >>> is_no_name("When does it open?"), is_no_name("S.No."), is_no_name("# Answers of May")
+    (True, False, True)
+    """
+    return (
+        len(name.split()) > MOST_WORDS
+        or name.endswith(("。", *QUESTION_MARKS))
+        or (name.endswith(".") and " " in name)
+        or name.startswith(("-", "# "))
+        or ": " in name
+    )
 
 
 def words_of(name: str) -> list[str]:

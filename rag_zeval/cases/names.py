@@ -1,4 +1,4 @@
-"""The names that people give to their columns, and the column layouts of known tools. `columns` reads these data.
+"""The names that people give to their columns, and to the fields of chunks and replies. `columns` reads these data.
 
 Names are compared without case. Spaces, hyphens and capital letters inside a word count as `_`, and a plural counts as
 its singular. So `Retrieved Contexts`, `retrievedContext` and `retrieved-contexts` are all `retrieved_context`.
@@ -7,31 +7,11 @@ its singular. So `Retrieved Contexts`, `retrievedContext` and `retrieved-context
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 from unicodedata import normalize
 
 from rag_zeval.errors import InputError
-
-# Our fields, and their names in messages.
-FIELDS: Mapping[str, str] = {
-    "question": "question",
-    "answer": "answer",
-    "answers": "answers by system",
-    "contexts": "retrieved contexts",
-    "passage": "one retrieved passage a row",
-    "truth": "ground truth",
-    "reference": "reference to judge by",
-    "id": "id",
-    "system": "system",
-    "slice_tag": "slice",
-    "context_ids": "ids of the retrieved contexts",
-    "gold_chunk_ids": "ids of the gold chunks",
-    "latency_s": "latency in seconds",
-    "cost_usd": "cost in dollars",
-    "run": "run of a query",
-}
 
 # With these words the names of gold chunks begin, and with those they go on: relevant_chunk_ids, expected_documents.
 GOLD = ("gold", "relevant", "expected", "reference", "required", "ground_truth", "gt")
@@ -42,7 +22,7 @@ UNITS = ("chunk", "context", "doc", "document", "file", "passage", "retrieval", 
 # promptfoo, Giskard, Galileo, AutoRAG, Dify, DSPy, Haystack, lm-eval, SQuAD and MuSiQue.
 NAMES: Mapping[str, tuple[str, ...]] = {
     "question": ("question", "query", "user_input", "user_query", "user_question", "input", "prompt", "question_text",
-                 "request"),
+                 "request", "instruction"),
     "answer": (
         "answer", "response", "output", "prediction", "actual_output", "generated_answer", "model_answer",
         "model_output", "system_answer", "rag_answer", "predicted_answer", "generated_response", "model_response",
@@ -118,6 +98,8 @@ TEXT_PARTS = ("text", "output_text", "input_text")  # types of the parts of a te
 RECORDS = (
     "input", "output", "expectation", "reference_output", "item", "sample", "datasource_item", "request", "response",
 )  # fmt: skip
+GIVEN = ("input", "item", "datasource_item", "request")  # records of what a system got
+EXPECTED = ("expectation", "reference_output")  # records of what it should say
 # Where the replies and files of model APIs hold our fields. A reply may be a row, or the value of a column for answers.
 # All are known by the paths of their answer and contexts.
 REPLIES: tuple[Mapping[str, str], ...] = (
@@ -154,6 +136,7 @@ VERDICTS = frozenset(
     "pass passed fail failed correct incorrect partial success failure error ok timeout answerable unanswerable "
     "abstain refuse refused".split()
 )
+CLASSES = {"0", "1"}  # all that a column of classes holds, if both are there. One alone may be a count
 YES_NO = frozenset("yes no si sí oui non ja nein sim não nao".split())  # which are no contexts
 VAGUE = frozenset({"expected", "gold", "target", "ideal"})  # names of the ground truth that may hold a label, too
 
@@ -163,155 +146,9 @@ TOTALS = frozenset(
     "suma promedio media totale somma soma média totaal som gemiddelde".split()
 ) | {"grand total"}
 
+UNNAMED = ("(column ", "Unnamed: ")  # how we and pandas call a column without a name
+COLUMN_NUMBER = re.compile(r" ?\(column [0-9]+\)\Z")  # by which we tell columns with the same name apart
 INVISIBLE = "\u200b\u2060\ufeff"  # spaces without a width, which come with a copied text
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The columns of a tool's files.
-
-    known_by: columns that all its files have. The layout is recognised by them.
-    columns: for each of our fields, the tool's column.
-    other_meaning: columns whose name suggests one of our fields, and what they hold instead, in words.
-    example: a row as the tool writes it, for the tests.
-    separator: a pattern of what the tool writes between several contexts in one text.
-    """
-
-    name: str
-    known_by: tuple[str, ...]
-    columns: Mapping[str, str]
-    example: Mapping[str, Any]
-    other_meaning: Mapping[str, str] = field(default_factory=dict)
-    separator: str | None = None
-
-
-LAYOUTS = (
-    Layout(
-        "ragas",  # ragas 0.2 to 0.4: SingleTurnSample
-        ("user_input", "response"),
-        {"question": "user_input", "answer": "response", "contexts": "retrieved_contexts", "truth": "reference",
-         "context_ids": "retrieved_context_ids", "gold_chunk_ids": "reference_context_ids"},
-        {"user_input": "q?", "response": "a", "retrieved_contexts": ["c"], "reference": "t",
-         "reference_contexts": ["g"]},
-    ),
-    Layout(
-        "ragas",  # its test sets from 0.2 on, with answers beside
-        ("user_input", "reference"),
-        {"question": "user_input", "truth": "reference", "contexts": "retrieved_contexts",
-         "context_ids": "retrieved_context_ids", "gold_chunk_ids": "reference_context_ids"},
-        {"user_input": "q?", "reference_contexts": ["g"], "reference": "t", "synthesizer_name": "s", "answer": "a",
-         "retrieved_contexts": ["c"]},
-    ),
-    Layout(
-        "a test set of ragas",  # ragas 0.1: TestsetGenerator, with answers beside
-        ("question", "contexts", "evolution_type"),
-        {"question": "question", "answer": "answer", "contexts": "retrieved_contexts", "truth": "ground_truth"},
-        {"question": "q?", "contexts": ["g"], "ground_truth": "t", "evolution_type": "simple", "metadata": [],
-         "episode_done": True, "answer": "a", "retrieved_contexts": ["c"]},
-        {"contexts": "what the question was written from; if you have put in what was retrieved, add --map "
-                     "contexts=contexts"},
-    ),
-    Layout(
-        "RAGChecker",  # ragchecker 0.1.9: RAGResult
-        ("query", "response", "retrieved_context"),
-        {"id": "query_id", "question": "query", "answer": "response", "truth": "gt_answer",
-         "contexts": "retrieved_context"},
-        {"query_id": "1", "query": "q?", "response": "a", "gt_answer": "t",
-         "retrieved_context": [{"doc_id": "d", "text": "c"}]},
-    ),
-    Layout(
-        "open-rag-eval",  # open-rag-eval 0.3.0: RAGResultsLoader
-        ("query", "passage", "generated_answer"),
-        {"id": "query_id", "question": "query", "answer": "generated_answer", "passage": "passage",
-         "context_ids": "passage_id", "run": "query_run"},
-        {"query_id": "1", "query": "q?", "query_run": 1, "passage_id": "[1]", "passage": "c", "generated_answer": "a"},
-    ),
-    Layout(
-        "Phoenix",  # phoenix: get_qa_with_reference and get_retrieved_documents, joined
-        ("context.span_id", "document_position", "input", "output", "reference"),
-        {"id": "context.span_id", "question": "input", "answer": "output", "passage": "reference",
-         "context_ids": "document_position"},
-        {"context.span_id": "s", "document_position": 0, "input": "q?", "output": "a", "reference": "c"},
-    ),
-    Layout(
-        "Phoenix",  # phoenix.client: get_input_output_context and get_retrieved_documents, joined
-        ("context.span_id", "document_position", "input", "output", "document"),
-        {"id": "context.span_id", "question": "input", "answer": "output", "passage": "document",
-         "context_ids": "document_position"},
-        {"context.span_id": "s", "document_position": 0, "input": "q?", "output": "a", "document": "c"},
-    ),
-    Layout(
-        "DeepEval",  # deepeval: EvaluationDataset.save_as, in version 4 with `name` and `additional_metadata`
-        ("input", "actual_output", "retrieval_context", "source_file"),
-        {"question": "input", "answer": "actual_output", "truth": "expected_output", "contexts": "retrieval_context",
-         "id": "name"},
-        {"input": "q?", "actual_output": "a", "expected_output": "t", "retrieval_context": "c", "name": "1",
-         "source_file": None, "additional_metadata": None},
-        {"context": "the ideal context of DeepEval, not what was retrieved"},
-        separator=r"(?<=\S)\|(?=\S)(?!--)",  # not the one of a table in Markdown
-    ),
-    Layout(
-        "DeepEval",  # deepeval 4: LLMTestCase
-        ("input", "actual_output"),
-        {"question": "input", "answer": "actual_output", "truth": "expected_output", "contexts": "retrieval_context",
-         "id": "name"},
-        {"input": "q?", "actual_output": "a", "expected_output": "t", "retrieval_context": ["c"], "name": "1"},
-        {"context": "the ideal context of DeepEval, not what was retrieved"},
-    ),
-    Layout(
-        "Databricks",  # Agent Evaluation
-        ("request", "response", "retrieved_context"),
-        {"id": "request_id", "question": "request", "answer": "response", "contexts": "retrieved_context",
-         "truth": "expected_response"},
-        {"request_id": "1", "request": "q?", "response": "a", "expected_response": "t", "expected_facts": ["f"],
-         "retrieved_context": [{"doc_uri": "d", "content": "c"}]},
-    ),
-    Layout(
-        "Galileo",  # datasets of galileo 1: `output` is shown as ground truth
-        ("input", "output", "generated_output"),
-        {"question": "input", "answer": "generated_output", "truth": "output"},
-        {"input": "q?", "output": "t", "generated_output": "a", "context": "c", "metadata": None},
-    ),
-    Layout(
-        "rag-zeval questions",  # with answers beside them
-        ("question", "truth", "snippets", "gold_chunk_ids", "documents"),
-        {"question": "question", "truth": "truth", "gold_chunk_ids": "gold_chunk_ids", "contexts": "contexts"},
-        {"question": "q?", "truth": "t", "snippets": ["s"], "gold_chunk_ids": ["d.md#1"],
-         "documents": ["d.md"], "answer": "a", "contexts": ["c"]},
-        {"documents": "a list of file names, not what was retrieved"},
-    ),
-    Layout(
-        "DPR",  # DPR, FiD, Atlas: gold answers in `answers`, retrieved contexts in `ctxs`
-        ("question", "answers", "ctxs"),
-        {"question": "question", "truth": "answers", "contexts": "ctxs"},
-        {"question": "q?", "answers": ["t", "t2"], "ctxs": [{"id": "d", "title": "T", "text": "c"}], "output": "a"},
-    ),
-    Layout(
-        "DSPy",  # dspy.Evaluate(save_as_json=...): a field of the example and of the prediction gets a prefix
-        ("example_answer", "pred_answer"),
-        {"question": "question", "answer": "pred_answer", "truth": "example_answer", "contexts": "context"},
-        {"question": "q?", "example_answer": "t", "context": ["c"], "reasoning": "r", "pred_answer": "a", "metric": 1},
-    ),
-    Layout(
-        "DSPy",
-        ("example_response", "pred_response"),
-        {"question": "question", "answer": "pred_response", "truth": "example_response", "contexts": "context"},
-        {"question": "q?", "example_response": "t", "context": ["c"], "pred_response": "a", "SemanticF1": 1},
-    ),
-    Layout(
-        "HotpotQA",  # HotpotQA, 2WikiMultihopQA: `answer` is gold, and people add a model's answer to the rows
-        ("question", "answer", "supporting_facts", "context"),
-        {"question": "question", "truth": "answer", "contexts": "context"},
-        {"question": "q?", "answer": "t", "supporting_facts": [["T", 0]], "context": [["T", ["c"]]], "prediction": "a"},
-    ),
-    Layout(
-        "MuSiQue",
-        ("question", "answer", "paragraphs", "question_decomposition"),
-        {"question": "question", "truth": "answer", "contexts": "paragraphs"},
-        {"question": "q?", "answer": "t", "paragraphs": [{"title": "T", "paragraph_text": "c"}],
-         "question_decomposition": [{"question": "p?", "answer": "s"}], "predicted_answer": "a"},
-    ),
-)  # fmt: skip
 
 
 @cache
@@ -333,17 +170,38 @@ def plain_name(name: str) -> str:
 FIELD_OF = {plain_name(name): ours for ours, names in NAMES.items() for name in names}
 
 
-def fields_of(name: str) -> list[str]:
-    """Return the fields that a column of this name may hold."""
+def field_of(name: str) -> str | None:
+    """Return the field that a column of this name holds, or None if the name is not known."""
     if name.strip().lower() == "answers":  # not the plural of `answer`
-        return ["answers"]
-    field = FIELD_OF.get(plain_name(name))
-    return [] if field is None else [field]
+        return "answers"
+    return FIELD_OF.get(plain_name(name))
+
+
+@cache
+def field_in_record(path: str) -> str | None:
+    """Return the field that a path such as `inputs.question` holds; None if it does not begin in a record."""
+    outer, dot, last = path.partition(".")
+    if not dot or plain_name(outer) not in RECORDS:
+        return None
+    while plain_name(last.partition(".")[0]) in RECORDS and "." in last:
+        outer, _, last = last.partition(".")
+    field, outer = field_of(last), plain_name(outer)
+    if outer in EXPECTED:
+        return "truth" if field in ("truth", "answer", "reference") else None
+    if outer in GIVEN and field == "answer" and "response" not in plain_name(last):
+        return None  # an answer beside the question may be the ground truth
+    return field
 
 
 def spaced_once(cell: Any) -> str:
     """Return the name in a cell on one line, as messages show it and people type it, without invisible marks around."""
     return "" if cell is None else " ".join(str(cell).split()).strip(INVISIBLE)
+
+
+@cache
+def written_name(name: str) -> str:
+    """Return the name of a column as its file writes it."""
+    return COLUMN_NUMBER.sub("", name)
 
 
 def same_name(name: str) -> str:

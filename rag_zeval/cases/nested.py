@@ -1,38 +1,27 @@
 """Finds fields inside objects: in records such as `inputs`, in replies of model APIs, and in chat messages."""
 
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from rag_zeval.cases.cells import is_nothing, is_object, label_in
-from rag_zeval.cases.names import FIELDS, RECORDS, REPLIES, fields_of, plain_name
-from rag_zeval.cases.paths import ABSENT, at_path, one_option, option, quoted_list
+from rag_zeval.cases.chat import SPEAKERS, messages_at, role_of, spoken_by, text_name
+from rag_zeval.cases.fields import DOUBLES, FIELDS
+from rag_zeval.cases.names import RECORDS, REPLIES, field_in_record, field_of, plain_name
+from rag_zeval.cases.paths import has_path, one_option, option, quoted_list
 from rag_zeval.cases.printed import unfolded
 from rag_zeval.cases.systems import several_answers
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
 
-SPEAKERS = {  # roles
-    "question": {"user", "human"},
-    "answer": {"assistant", "ai", "agent", "bot", "gpt", "model"},
-    "contexts": {"system", "tool"},
-}
-SPEAKER = re.compile(rf"^({'|'.join(SPEAKERS['question'] | SPEAKERS['answer'])}):\s*\S", re.IGNORECASE | re.MULTILINE)
-DOUBLES = {"answer": ("answers",), "contexts": ("passage",)}  # fields that take the place of another
 REPLY_ROWS = {reply["answer"] for reply in REPLIES}
-GIVEN = ("input", "item", "datasource_item", "request")  # records of what a system got
-EXPECTED = ("expectation", "reference_output")  # records of what it should say
-TYPES = {"user", "human", "assistant", "ai", "system", "tool", "developer", "function"}  # roles that may be a type
-# Under which names a message holds its role and its text: OpenAI; LangChain and ragas; MTRAG; ShareGPT
-MESSAGES = (("role", "content"), ("type", "content"), ("speaker", "text"), ("from", "value"))
 
 
 def in_replies(taken: Mapping[str, str], wrappers: Collection[str], sample: Sequence[Row]) -> dict[str, str]:
     """Return where fields are if the rows, or a column for answers, hold the reply of a known model API."""
-    columns = [name for name in wrappers if "answer" in fields_of(name)]
+    columns = [name for name in wrappers if field_of(name) == "answer"]
     for outer in () if {"answer", "answers"} & taken.keys() else ("", *(f"{name}." for name in columns)):
         for reply in REPLIES:
-            there = [field for field, path in reply.items() if _holds(f"{outer}{path}", sample)]
+            there = [field for field, path in reply.items() if any(has_path(row, f"{outer}{path}") for row in sample)]
             if all(field in there for field in ("answer", "contexts") if field in reply):
                 return {field: f"{outer}{reply[field]}" for field in there}
     return {}
@@ -54,7 +43,7 @@ def in_records(taken: Mapping[str, str], sample: Sequence[Row]) -> dict[str, str
     for field in ("question", "answer", "contexts", "truth", "reference"):
         no_texts: Any = label_in if field == "contexts" else lambda of: of and all(map(is_object, of))
         if not {field, *DOUBLES.get(field, ())} & taken.keys():
-            named = {path: len(of) for path, of in values.items() if field in fields_in_record(path)}
+            named = {path: len(of) for path, of in values.items() if field_in_record(path) == field}
             named = {path: count for path, count in named.items() if not no_texts(values[path])}
             if one := one_of([*named], field, named):
                 found[field] = one
@@ -67,46 +56,28 @@ def in_messages(taken: Mapping[str, str], wrappers: Collection[str], sample: Seq
     for field in ("question", "answer"):
         paths: list[str] = []
         for name in wrappers:
-            if field in fields_of(name) or plain_name(name) in (*RECORDS, "message"):
+            if field_of(name) == field or plain_name(name) in (*RECORDS, "message"):
                 rows = [row for row in sample if not is_nothing(row.get(name))]
                 inner = (f"{name}{rest}" for rest in ("", ".message", ".messages"))
                 paths += [path for path in inner if spoken_by(path, rows) in SPEAKERS[field]]
         if len(paths) == 1 and not {field, *DOUBLES.get(field, ())} & taken.keys():
-            found[field] = f"{paths[0]}.{text_name(next(filter(role_of, _messages(paths[0], sample))))}"
+            found[field] = f"{paths[0]}.{text_name(next(filter(role_of, messages_at(paths[0], sample))))}"
     return found
-
-
-def fields_in_record(path: str) -> list[str]:
-    """Return the fields that a path such as `inputs.question` may hold; none if it does not begin in a record."""
-    outer, dot, last = path.partition(".")
-    if not dot or plain_name(outer) not in RECORDS:
-        return []
-    while plain_name(last.partition(".")[0]) in RECORDS and "." in last:
-        outer, _, last = last.partition(".")
-    named, outer = fields_of(last), plain_name(outer)
-    if outer in EXPECTED:
-        return ["truth"] if {"truth", "answer", "reference"} & {*named} else []
-    if outer in GIVEN and "response" not in plain_name(last):  # an answer beside the question may be the ground truth
-        return [field for field in named if field != "answer"]
-    return named
-
-
-def _holds(path: str, sample: Sequence[Row]) -> bool:
-    return any(at_path(row, path) is not ABSENT for row in sample)
 
 
 def one_of(found: Sequence[str], field: str, there: Mapping[str, int], systems: Sequence[str] = ()) -> str | None:
     """Return the column to use, or None if none was found.
 
     A column without any value is used only if all are empty. Our own name wins. An exception is `answer`, because it
-    may hold gold answers. A prompt gives way to a query, because it may hold the contexts, too. Raises InputError if
-    several columns are left.
+    may hold gold answers. A prompt gives way to a query, because it may hold the contexts, too, and so does an
+    instruction, which may be that of the system. Raises InputError if several columns are left.
 
     systems: the columns that seem to hold the answers of several systems.
     """
     filled = [name for name in found if there[name]] or found[:1]
-    if not {"prompt", "input"}.issuperset(map(plain_name, filled)):
-        filled = [name for name in filled if plain_name(name) != "prompt"]
+    for vague in ("prompt", "instruction"):
+        if not {vague, "input"}.issuperset(map(plain_name, filled)):
+            filled = [name for name in filled if plain_name(name) != vague]
     if len(filled) < 2:
         return next(iter(filled), None)
     if field in filled and field != "answer":
@@ -123,42 +94,3 @@ def one_of(found: Sequence[str], field: str, there: Mapping[str, int], systems: 
             judged = several or option("answer", one)
             other += f"; if '{gold}' holds the {FIELDS['truth']}, {judged} {option('truth', gold)}"
     raise InputError(f"columns {quoted_list(filled)} could each hold the {FIELDS[field]}: add {way_out}{other}")
-
-
-def spoken_by(path: str, rows: Sequence[Row]) -> str | None:
-    """Return the role of the only chat message at a path, None if no message is there, "" if rows differ."""
-    roles = set(map(role_of, _messages(path, rows)))
-    return roles.pop() if len(roles) == 1 else ""
-
-
-def is_dialogue(text: str) -> bool:
-    """Whether a text is a dialogue that a user begins and a system ends."""
-    roles = [role.lower() for role in SPEAKER.findall(text)]
-    return bool(roles) and roles[0] in SPEAKERS["question"] and roles[-1] in SPEAKERS["answer"]
-
-
-def _messages(path: str, rows: Sequence[Row]) -> Iterator[Any]:
-    """Yield what each row has at a path, or the only item of a list there."""
-    for one in (unfolded(at_path(row, path)) for row in rows):
-        yield one[0] if isinstance(one, list) and len(one) == 1 else one
-
-
-def role_of(message: Any) -> str | None:
-    """Return the role of a chat message, or None if the value is none."""
-    names = _names(message)
-    return None if names is None else str(message[names[0]])
-
-
-def text_name(message: Any) -> str:
-    """Return the name under which a chat message holds its text."""
-    names = _names(message)
-    return "content" if names is None else names[1]
-
-
-def _names(message: Any) -> tuple[str, str] | None:
-    """Return under which names a chat message holds its role and its text; None if the value is no message."""
-    for role, text in MESSAGES if isinstance(message, Mapping) else ():
-        said = message.get(role)
-        if isinstance(said, str) and text in message and (role == "role" or said in TYPES | SPEAKERS["answer"]):
-            return role, text
-    return None

@@ -16,36 +16,46 @@ LAST_NUMBER = re.compile(r"[0-9]+(?=[^0-9]*$)")
 
 
 def at_path(value: Any, path: str) -> Any:
-    """Return the value of a column, or the value at the end of a path. ABSENT if there is none.
+    """Return the value of a column, or the value at the end of a path. None if there is none.
 
     A path is written as `output.text`, `outputs.0.text` or, from the end of a list, `messages.-1.content`. On a list,
     `docs.body` takes the `body` of each item; from lists in lists it makes one list. `context_*` gives the list of
     `context_1`, `context_2` and so on, also inside an object: `fields.context_*`. A path also leads into texts that
     print a list or object. Names may have dots.
     """
-    if isinstance(value, dict) and path in value:  # as of almost all columns
-        return value[path]
     found = _found(value, path)
-    return ABSENT if found is EMPTY else found
+    return None if found is ABSENT else found
+
+
+def has_path(value: Any, path: str) -> bool:
+    """Whether a path leads to something, which may be null."""
+    return _found(value, path) is not ABSENT
 
 
 def _found(value: Any, path: str) -> Any:
+    if isinstance(value, dict) and path in value:  # as of almost all columns
+        return value[path]
+    found = _inside(value, path)
+    return ABSENT if found is EMPTY else found
+
+
+def _inside(value: Any, path: str) -> Any:
     if not path:
         return value
     value = unfolded(value)
     if isinstance(value, Mapping):
         for name, rest in _beginnings(path):
             if name in value:
-                found = _found(value[name], rest)
+                found = _inside(value[name], rest)
             else:
-                found = _all_or_absent([at_path(value[one], rest) for one in numbered(name, value)])
+                found = _all_or_absent([_found(value[one], rest) for one in numbered(name, value)])
             if found is not ABSENT:
                 return found
     if isinstance(value, list):
         first, _, rest = path.partition(".")
         if is_number(first.removeprefix("-")):
-            return _found(value[int(first)], rest) if -len(value) <= int(first) < len(value) else ABSENT
-        found = _all_or_absent([_found(item, path) for item in value if isinstance(item, Mapping)])
+            return _inside(value[int(first)], rest) if -len(value) <= int(first) < len(value) else ABSENT
+        found = _all_or_absent([_inside(item, path) for item in value if isinstance(item, Mapping)])
         if found is ABSENT:
             return ABSENT if value else EMPTY
         return [one for part in found for one in (part if isinstance(part, list) else [part])] or EMPTY

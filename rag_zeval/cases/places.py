@@ -12,17 +12,27 @@ from rag_zeval.cases.cells import (
     as_ids,
     as_text,
     as_truth,
-    is_no_context,
+    is_list,
     is_nothing,
-    is_numbers,
     is_object,
     is_readable,
+    is_several,
     label_in,
 )
+from rag_zeval.cases.chat import SPEAKERS, is_dialogue, role_of, text_name
 from rag_zeval.cases.name_words import field_said_by, is_about_truth, is_aside, is_judged, words_of
-from rag_zeval.cases.names import CHUNK_TEXT, SNIPPET, TEXT_PARTS, fields_of, plain_name, snake_name
-from rag_zeval.cases.nested import EXPECTED, SPEAKERS, fields_in_record, is_dialogue, role_of, text_name
-from rag_zeval.cases.paths import ABSENT, at_path, is_number, stem_of
+from rag_zeval.cases.names import (
+    CHUNK_TEXT,
+    CLASSES,
+    EXPECTED,
+    SNIPPET,
+    TEXT_PARTS,
+    field_in_record,
+    field_of,
+    plain_name,
+    snake_name,
+)
+from rag_zeval.cases.paths import at_path, is_number, stem_of
 from rag_zeval.cases.printed import unfolded
 from rag_zeval.cases.texts import LETTER, NUMBER, is_flag, is_label, is_prose, is_sentence, is_verdict
 from rag_zeval.errors import InputError
@@ -51,22 +61,22 @@ class Place:
         return self.path.rpartition(".")[2]
 
     @cached_property
-    def fields(self) -> list[str]:
-        """The fields that the last name is a name of. All that is inside a ground truth is ground truth."""
+    def field(self) -> str | None:
+        """The field that the last name is a name of, if any. All that is inside a ground truth is ground truth."""
         *outer, last = self.path.split(".")
-        is_true = any({"truth", "reference"} & {*fields_of(name)} or plain_name(name) in EXPECTED for name in outer)
-        is_text = snake_name(last) in CHUNK_TEXT and not fields_of(last)
+        is_true = any(field_of(name) in ("truth", "reference") or plain_name(name) in EXPECTED for name in outer)
+        is_text = snake_name(last) in CHUNK_TEXT and not field_of(last)
         if outer and (is_number(last) or last == "*" or (is_text and not is_number(outer[-1].removeprefix("-")))):
             last = outer.pop()  # replies.0, query.text, but not messages.0.content
-        return ["truth"] if is_true else fields_of(stem_of(last))
+        return "truth" if is_true else field_of(stem_of(last))
 
     @property
     def is_beside_truth(self) -> bool:
         """Whether this is in a record of what is expected, but not the ground truth: contexts there are expected."""
         outer, dot, _ = self.path.rpartition(".")
         if plain_name(outer.partition(".")[0]) in EXPECTED:
-            return not fields_in_record(self.path)
-        return bool(dot) and any(map(is_about_truth, outer.split("."))) and "truth" not in self.fields
+            return field_in_record(self.path) is None
+        return bool(dot) and any(map(is_about_truth, outer.split("."))) and self.field != "truth"
 
     @property
     def is_judged(self) -> bool:
@@ -104,12 +114,12 @@ class Place:
     def can_hold(self, field: str) -> bool:
         """Whether the values can be read as a field. Contexts must all be readable; the parts of one text are none."""
         if field == "contexts":
-            are_parts = any(isinstance(unfolded(value), list) and texts_in([value]) for value in self.values)
-            if are_parts or any(isinstance(one, (bool, int, float)) or role_of(unfolded(one)) for one in self.values):
+            are_parts = any(is_list(value) and texts_in([value]) for value in self.values)
+            if are_parts or any(map(role_of, map(unfolded, self.values))):
                 return False
             with suppress(InputError):
                 found = [as_chunks(value)[0] for value in self.values]  # all are readable
-                return any(found) and not any(map(is_numbers, self.values))
+                return any(found)
             return False
         if field in SPEAKERS and self.are_dialogues:
             return False
@@ -119,12 +129,9 @@ class Place:
 
     def has_texts(self, field: str) -> bool:
         """Whether the values are neither numbers nor names of files, nor a few texts that repeat. But questions may."""
-        is_contexts = field == "contexts"
-        texts = [text for one in self.values for text in as_chunks(one)[0]] if is_contexts else texts_in(self.values)
-        texts = [text for text in texts if LETTER.search(text) and not is_label(text)]
-        texts = [text for text in texts if not is_flag(text)]
-        if is_contexts:
-            return not all(map(is_no_context, texts))
+        texts = [
+            text for text in texts_in(self.values) if LETTER.search(text) and not (is_label(text) or is_flag(text))
+        ]
         are_asked_again = field == "question" and len({*texts}) > 1 and 2 * sum(map(is_sentence, texts)) >= len(texts)
         return bool(texts) and 2 * len(texts) >= len(self.values) and (vary(texts) or are_asked_again)
 
@@ -156,12 +163,17 @@ class Place:
             return f"{kind}, such as '{one_line(label)}'"
         if field == "contexts" and self._are_objects_without_text:
             return NO_TEXTS
-        if field == "context_ids" != self.path and (joined := [one for one in self.values if not is_readable(one)]):
+        joined = [value for value in self.values if field == "context_ids" and not is_readable(as_ids, value)]
+        if joined and self.path != field:
             return f"several ids in one text, such as '{one_line(str(joined[0]))}'"
+        are_lists = field == "answer" and not any(is_readable(as_text, value) for value in self.values)
+        if are_lists and all(map(is_list, self.values)) and label_in(self.values):
+            return f"lists of labels, such as '{one_line(str(self.values[0]))}'"
         with suppress(InputError):
             if field in ("answer", "truth") and self.values:
                 texts = [as_text(value) or "" for value in self.values]
-                return f"verdicts or labels, such as '{texts[0]}'" if all(map(is_verdict, texts)) else None
+                are_verdicts = all(map(is_verdict, texts)) or (field == "answer" and {*texts} == CLASSES)
+                return f"verdicts or labels, such as '{texts[0]}'" if are_verdicts else None
             if field == "context_ids" and self.values:
                 is_one = all(not isinstance(unfolded(one), list) and len(as_ids(one)) == 1 for one in self.values)
                 if is_one and any(len(as_chunks(value)[0]) > 1 for value in contexts):
@@ -172,7 +184,7 @@ class Place:
     def _are_objects_without_text(self) -> bool:
         """Whether no value can be read as contexts, and none holds a sentence under any name for a text."""
         values = [value for value in self.values if unfolded(value)]
-        return bool(values) and not any(_are_read(value) or any(_prose_in(value)) for value in values)
+        return bool(values) and not any(is_readable(as_chunks, value) or any(_prose_in(value)) for value in values)
 
     @property
     def has_sentences(self) -> bool:
@@ -181,17 +193,13 @@ class Place:
     @cached_property
     def are_chunks(self) -> bool:
         """Whether all values are lists of objects, and no chat messages."""
-        lists = [value for value in self.values if is_object(value) and isinstance(unfolded(value), list)]
+        lists = [value for value in self.values if is_object(value) and is_list(value)]
         return len(lists) == len(self.values) and not any(role_of(one) for value in lists for one in unfolded(value))
 
     @property
     def are_ids(self) -> bool:
         """Whether all values are ids, links or names of files, and no numbers."""
         return all(LETTER.search(text) and is_label(text) for text in map(str, self.values))
-
-    @property
-    def has_lists(self) -> bool:
-        return any(isinstance(unfolded(value), list) for value in self.values)
 
     @property
     def length(self) -> float:
@@ -226,7 +234,6 @@ def _inside(value: Any, path: str, depth: int, of_items: bool = False) -> Iterat
         if len({tuple(item) for item in held}) == 1:
             for name, first in held[0].items():
                 inner = first if is_one else at_path(held, str(name))
-                inner = None if inner is ABSENT else inner
                 yield from _inside(inner, f"{path}.{name}", depth + 1, of_items or not is_one)
         elif not of_items and not any(item.get("type") in TEXT_PARTS for item in held):
             for at in (0, -1):
@@ -242,14 +249,14 @@ def _in_messages(messages: Sequence[Mapping[str, Any]], path: str, depth: int) -
         message, said = messages[at], text_name(messages[at])
         yield from _inside(message[said], f"{path}.{at}.{said}", DEEPEST if isinstance(message[said], list) else depth)
         for name, inner in message.items() if at < 0 else ():  # such as the sources of an answer
-            if name != said and (isinstance(inner, list) or fields_of(str(name))):
+            if name != said and (isinstance(inner, list) or field_of(str(name))):
                 yield from _inside(inner, f"{path}.{at}.{name}", depth)
 
 
 def _in_answer(held: Any, path: str) -> Iterator[tuple[str, Any]]:
     """Yield the text of an answer that is a list: of sentences with citations, as TREC writes them, or of one text."""
     name = path.rpartition(".")[2]
-    if not isinstance(held, list) or not held or "answer" not in fields_of(name):
+    if not isinstance(held, list) or not held or field_of(name) != "answer":
         return
     texts = [one["text"] for one in held if isinstance(one, Mapping) and {"text", "citations"} <= {*one}]
     if len(texts) == len(held) and all(isinstance(text, str) for text in texts):
@@ -262,22 +269,19 @@ def fields_inside(there: Collection[str], sample: Sequence[Row]) -> dict[str, st
     """Return for each field the first place inside an object that has its name and holds a text."""
     inside: dict[str, str] = {}
     for place in places_in(sample[:LOOKED_INSIDE]).values():
-        for field in () if place.path in there or place.is_judged else place.fields or ["contexts"] * place.are_chunks:
-            # contexts are more than a word, such as the name of a file; a truth that is a list or a flag, an annotation
-            texts = [one for one in place.values if not (is_several(one) or isinstance(one, bool))]
-            if place.has_sentences if field == "contexts" else texts:
-                inside.setdefault(field, place.path)
+        if place.path in there or place.is_judged:
+            continue
+        field = place.field or ("contexts" if place.are_chunks else None)
+        # contexts are more than a word, such as the name of a file; a truth that is a list or a flag, an annotation
+        texts = [one for one in place.values if not (is_several(one) or isinstance(one, bool))]
+        if field and (place.has_sentences if field == "contexts" else texts):
+            inside.setdefault(field, place.path)
     return inside
 
 
 def vary(texts: Sequence[str]) -> bool:
     """Whether texts are more than a few that repeat, such as names of models."""
     return len(texts) < FEW or FEW * len(set(texts)) > len(texts)
-
-
-def is_several(value: Any) -> bool:
-    """Whether a value is a list or an object, or a text that prints one."""
-    return isinstance(unfolded(value), (list, Mapping))
 
 
 def lists_texts(value: Any) -> bool:
@@ -302,13 +306,6 @@ def texts_in(values: Sequence[Any]) -> list[str]:
             with suppress(InputError):
                 texts += [text] if (text := as_text(value)) else []
     return texts
-
-
-def _are_read(contexts: Any) -> bool:
-    with suppress(InputError):
-        as_chunks(contexts)
-        return True
-    return False
 
 
 def _prose_in(value: Any) -> Iterator[str]:

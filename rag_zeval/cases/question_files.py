@@ -1,17 +1,16 @@
 """Reads files of questions: golden sets, test sets and rankings. Their columns are recognised as those of cases are."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from rag_zeval.cases.case_file import indented
-from rag_zeval.cases.cells import as_truths, is_empty_list, is_nothing
+from rag_zeval.cases.cells import has_several_truths, is_empty_list, is_nothing
 from rag_zeval.cases.columns import Columns
 from rag_zeval.cases.doubts import several_truths
-from rag_zeval.cases.paths import ABSENT, at_path
+from rag_zeval.cases.paths import at_path, has_path
 from rag_zeval.cases.row_files import PlacedRow, read_table
 from rag_zeval.cases.source import BadRows, Source
 from rag_zeval.cases.wanted import Wanted
@@ -52,7 +51,7 @@ class QuestionFile:
         yield f"{self.name}: {len(rows)} {'row' if len(rows) == 1 else 'rows'} ({self.columns.layout})"
         yield from self.columns.lines(count, len(rows))
         yield from self.columns.unread_lines()
-        several = sum(_has_several(row.get("truth")) for row in rows)
+        several = sum(has_several_truths(row.get("truth")) for row in rows)
         truths = several_truths(several, len(rows), self.columns.of.get("truth", ""))
         yield from (f"  warning: {warning}" for warning in (*truths, *self.columns.warnings()))
 
@@ -80,14 +79,8 @@ def read_question_file(
     rows = {place: row if isinstance(row, InputError) else _named(row, columns, kept) for place, row in source.rows()}
     bad = [f"{place}: {why}" for place, why in rows.items() if isinstance(why, InputError)]
     if len(bad) == len(rows):
-        raise BadRows(bad, len(bad), len(bad), others=False)
+        raise BadRows(bad, len(bad), others=False)
     return QuestionFile(str(path), columns, rows)
-
-
-def _has_several(truth: Any) -> bool:
-    with suppress(InputError):
-        return len({*as_truths(truth)}) > 1
-    return False
 
 
 def _rows(path: Path, names: Mapping[str, str]) -> Iterator[PlacedRow]:
@@ -99,6 +92,5 @@ def _rows(path: Path, names: Mapping[str, str]) -> Iterator[PlacedRow]:
 
 
 def _named(row: Row, columns: Columns, kept: Collection[str]) -> Row:
-    values = {field: at_path(row, path) for field, path in columns.of.items()}
-    named = {field: value for field, value in values.items() if value is not ABSENT}
+    named = {field: at_path(row, path) for field, path in columns.of.items() if has_path(row, path)}
     return {name: row[name] for name in kept if name in row} | named

@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,17 +18,18 @@ from rag_zeval.cases.cells import (
     as_text,
     as_texts,
     as_truth,
-    as_truths,
+    has_several_truths,
     is_empty_list,
     is_nothing,
 )
 from rag_zeval.cases.columns import Columns
+from rag_zeval.cases.fields import NEEDED
 from rag_zeval.cases.joining import join as joined_rows
-from rag_zeval.cases.missing import NEEDED
 from rag_zeval.cases.objects import read_objects
 from rag_zeval.cases.paths import one_option, option
-from rag_zeval.cases.row_files import PlacedRow, doubted_encoding, read_table
+from rag_zeval.cases.row_files import PlacedRow, read_table, readable_rows
 from rag_zeval.cases.source import BadRows, Source
+from rag_zeval.cases.text_files import doubted_encoding
 from rag_zeval.cases.wanted import Wanted
 from rag_zeval.errors import InputError
 from rag_zeval.files import MOST, Row, locate
@@ -97,10 +97,7 @@ def read_cases(
 
 def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
     """Yield the rows of a file, each with its place. Raises InputError at the first that cannot be read."""
-    for place, row in read_table(path):
-        if isinstance(row, InputError):
-            raise InputError(f"{place}: {row}")
-        yield place, row
+    return readable_rows(read_table(path))
 
 
 def question_id(question: str) -> str:
@@ -132,7 +129,7 @@ class _Reader:
                 told = f"if {is_one} names the system of each row, add {one_option('system', naming)}"
                 raise InputError(f"{self.ids.duplicate}: {told}")
             others = bool(cases) and self.ids.duplicate is None
-            raise BadRows(bad, len(bad), self.source.survey.rows, others)
+            raise BadRows(bad, self.source.survey.rows, others)
         used = dict.fromkeys([*self.columns.of.values(), *self.columns.systems])
         found = CaseFile(
             self.source.name,
@@ -172,7 +169,7 @@ class _Reader:
             answers,
             contexts,
             read("truth", as_truth),
-            read("reference", _reference),
+            read("reference", lambda value: BETWEEN.join(as_texts(value)) or None),
             read("slice_tag", as_id),
             read("context_ids", as_ids) or ids,
             read("gold_chunk_ids", as_ids),
@@ -181,9 +178,7 @@ class _Reader:
             read_amount("cost_usd"),
             not contexts and read("context_ids", is_empty_list),
         )
-        truths = columns.value(row, "truth")
-        with suppress(InputError):
-            self.several_truths += truths != case.truth and len({*as_truths(truths)}) > 1
+        self.several_truths += has_several_truths(columns.value(row, "truth"))
         return replace(case, id=self.ids.of(read("id", as_id), case, row, place))
 
 
@@ -242,10 +237,6 @@ def _no_question(row: Row, columns: Columns) -> str:
         more = f"if '{contexts}' is one more passage of the row above, repeat its '{asked}' here, and add"
         return f"column '{asked}' is empty: {more} {option('passage', contexts)}; else fill it in, or remove the row"
     return f"column '{asked}' is empty: fill it in, or remove the row"
-
-
-def _reference(value: Any) -> str | None:
-    return BETWEEN.join(as_texts(value)) or None
 
 
 def _amount(value: Any, has_comma: bool) -> float | None:

@@ -5,26 +5,21 @@ memory.
 """
 
 import codecs
-import gzip
-import io
 import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import cache
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from rag_zeval.cases.arrangements import rows_of
-from rag_zeval.cases.encodings import better_encoding, likely_encoding
 from rag_zeval.cases.excel import is_filled, read_sheet
-from rag_zeval.cases.names import fields_of, spaced_once, unique_names
+from rag_zeval.cases.names import field_of, spaced_once, unique_names, written_name
+from rag_zeval.cases.text_files import FORMATS, NO_TABLE, encoding_of, head_of, named_faults, opened, opened_as_text
 from rag_zeval.csv_files import DELIMITERS, csv_rows, delimiter_of, is_spaced
 from rag_zeval.errors import InputError, needed
 from rag_zeval.files import (
-    MARKS,
     Row,
     check_several_readings,
     finite,
@@ -37,18 +32,13 @@ from rag_zeval.files import (
 
 PlacedRow = tuple[str, Row | InputError]  # a place, and the row there or why it cannot be read
 PARQUET_ROWS = 1_000  # in memory at a time
-HEAD = 1 << 16  # bytes by which a file's format and encoding are recognised
 PACKED = (b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c")  # by bzip2, xz, zstd and 7-Zip
 MARKDOWN_RULE = re.compile(r"\s*(:?--+:?)?\s*")  # a cell of the line below a Markdown table's header
 ARROW_STREAM = b"\xff\xff\xff\xff"  # as `datasets.save_to_disk` writes it
 MARKUP = re.compile(rb"\s*<[!?/]?[a-z][^<>]*>", re.IGNORECASE)  # how a web page begins, and XML
-COLUMN_NUMBER = re.compile(r" ?\(column [0-9]+\)\Z")  # which `_header` adds
 BAR = "\ue07c"  # stands for an escaped bar
 TITLE_ROWS = 20  # a header is looked for in so many rows below the first line
 LONGEST_NAME = 40  # characters of a column's name that may be known
-NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f]")
-FORMATS = "CSV, JSON, Excel, Parquet or Feather"
-NO_TABLE = f"is neither text nor a table that can be read; save it as {FORMATS}"
 HIDDEN = "is hidden, as by a filter: show it, delete it, or give `rag-zeval evaluate` the option --skip-bad-rows"
 
 
@@ -63,18 +53,13 @@ def read_table(path: Path, encoding: str | None = None, chosen: Mapping[str, str
     line.
     """
     check_several_readings(path)
-    head = _head(path)
+    head = head_of(path)
     if head.startswith((b"PAR1", b"ARROW1", b"FEA1", ARROW_STREAM)):
         return _columnar(path, head)
     if head.startswith(b"PK\x03\x04"):
         return _excel(path)
     _check_text(path, head)
-    marked = next((code for mark, code in MARKS.items() if head.startswith(mark)), None)
-    if encoding:
-        _check_given(path, encoding, marked)
-    encoding = encoding or marked or "utf-8"
-    if encoding == "utf-8" and head[1:2] == b"\0":  # UTF-16 without a byte order mark
-        raise InputError(f"{path}: is not UTF-8 text{_named_encoding(path, encoding)}")
+    encoding = encoding_of(path, head, encoding)
     try:
         text = codecs.getincrementaldecoder(encoding)().decode(head)
     except UnicodeError:
@@ -92,6 +77,14 @@ def read_table(path: Path, encoding: str | None = None, chosen: Mapping[str, str
     return _json(path, encoding, chosen)
 
 
+def readable_rows(rows: Iterable[PlacedRow]) -> Iterator[tuple[str, Row]]:
+    """Yield rows with their places. Raises InputError at the first that cannot be read."""
+    for place, row in rows:
+        if isinstance(row, InputError):
+            raise InputError(f"{place}: {row}")
+        yield place, row
+
+
 def _check_text(path: Path, head: bytes) -> None:
     """Raise InputError for a file of a known format that we do not read."""
     if head.startswith(PACKED):
@@ -104,134 +97,8 @@ def _check_text(path: Path, head: bytes) -> None:
         raise InputError(f"{path}: is a web page or XML, not a table; save the table as {FORMATS}")
 
 
-def _check_given(path: Path, encoding: str, marked: str | None) -> None:
-    """Raise InputError for an encoding that does not exist, and for one that the file does not have.
-
-    Almost any bytes are a text in cp1252 and the like. So UTF-8 could be read in them without an error.
-    marked: the encoding of the file's byte order mark.
-    """
-    try:
-        io.TextIOWrapper(io.BytesIO(), encoding)  # rejects what Python calls an encoding, but is none of texts: "hex"
-    except LookupError as error:
-        raise InputError(f"--encoding {encoding}: unknown encoding") from error
-    given = codecs.lookup(encoding).name
-    found = (marked or "utf-8").removesuffix("-sig")
-    if not given.startswith(found) and (marked or _is_utf8(path)):
-        raise InputError(
-            f"{path}: is {found.upper()} text: leave out --encoding {encoding}. If another file of the command needs "
-            "it, save that file as UTF-8"
-        )
-
-
-def _is_utf8(path: Path) -> bool:
-    """Whether a file is UTF-8 and has letters beyond ASCII."""
-    decoder, is_ascii = codecs.getincrementaldecoder("utf-8")(), True
-    with _told(path), _bytes(path) as file:
-        try:
-            while block := file.read(HEAD):
-                is_ascii = is_ascii and block.isascii()
-                if NO_TEXT.search(decoder.decode(block)):  # UTF-16 of ASCII is UTF-8, too
-                    return False
-            decoder.decode(b"", final=True)
-        except UnicodeDecodeError:
-            return False
-    return not is_ascii
-
-
-@contextmanager
-def _text(path: Path, encoding: str) -> Iterator[IO[str]]:
-    """Open a file as text, with line ends as they are. Raises InputError, with advice, for text of another encoding."""
-    with _told(path), _bytes(path) as file, io.TextIOWrapper(file, encoding=encoding, newline="") as text:
-        try:
-            yield text
-        except UnicodeError as error:  # UTF-16 without a byte order mark is no UnicodeDecodeError
-            if encoding in ("utf-8", "utf-8-sig"):
-                _check_few_lines(path)
-            raise InputError(f"{path}: is not {encoding.upper()} text{_named_encoding(path, encoding)}") from error
-
-
-def _check_few_lines(path: Path) -> None:
-    """Raise InputError if a text is UTF-8 apart from a few lines, such as one that was pasted from another file."""
-    right, wrong = 0, []
-    with _bytes(path) as file:
-        for number, line in enumerate(file, 1):
-            if not line.isascii():
-                try:
-                    line.decode()
-                    right += 1
-                except UnicodeDecodeError:
-                    wrong.append(number)
-    if 0 < len(wrong) < right:
-        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-        raise InputError(
-            f"{path}:{wrong[0]}: this line{more} is not UTF-8 text, and the others are: correct it, or remove it"
-        )
-
-
-def _bytes(path: Path) -> Any:
-    """Open a file for reading bytes, unpacked if gzip packed it."""
-    with path.open("rb") as file:
-        is_packed = file.read(2) == b"\x1f\x8b"
-    return gzip.open(path, "rb") if is_packed else path.open("rb")
-
-
-@contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """Turn an error of the system or of a library into an InputError of one line that names the file."""
-    try:
-        yield
-    except (InputError, GeneratorExit):
-        raise
-    except (EOFError, gzip.BadGzipFile) as error:
-        raise InputError(f"{path}: cannot be unpacked: {error}") from error
-    except Exception as error:
-        lines = str(getattr(error, "strerror", None) or error).splitlines()
-        raise InputError(f"{path}: cannot be read: {lines[0] if lines else type(error).__name__}") from error
-
-
-def _named_encoding(path: Path, tried: str) -> str:
-    """Return the end of an error message, which names the encoding that a file seems to have instead of `tried`.
-
-    Raises InputError if the file is not text, or if charset-normalizer is not installed.
-    """
-    content = _head(path)
-    guesses = ["utf-8"]
-    with needed("charset-normalizer", f"{path}: is not UTF-8 text; naming its encoding"):
-        guesses += [likely] if (likely := likely_encoding(content)) else []
-    if NO_TEXT.search(content.decode(guesses[-1], errors="replace")):
-        raise InputError(f"{path}: {NO_TABLE}")
-    failed = codecs.lookup(tried).name.removesuffix("-sig")
-    named = next((one for one in guesses if codecs.lookup(one).name != failed and _decodes(content, one)), None)
-    if named is None:
-        return "; save it as UTF-8"
-    saved = "" if named == "utf-8" else "save it as UTF-8, or "
-    return (
-        f"; it looks like {named}: {saved}give `rag-zeval evaluate` the option --encoding {named} if the texts then "
-        "look right (--dry-run shows some)"
-    )
-
-
-def doubted_encoding(path: Path, given: str) -> str | None:
-    """Return the encoding that a text file seems to have instead of the one that the user gave, or None."""
-    return better_encoding(_head(path), given)
-
-
-def _head(path: Path) -> bytes:
-    with _told(path), _bytes(path) as file:
-        head: bytes = file.read(HEAD)
-    return head
-
-
-def _decodes(content: bytes, encoding: str) -> bool:
-    """Whether this is the beginning of a text in an encoding."""
-    try:
-        return not NO_TEXT.search(codecs.getincrementaldecoder(encoding)().decode(content))
-    except UnicodeError:
-        return False
-
-
 def _delimited(path: Path, encoding: str, delimiter: str | None) -> Iterator[PlacedRow]:
-    with _text(path, encoding) as text:
+    with opened_as_text(path, encoding) as text:
         # each of several joined files may begin with a mark
         file: Iterator[str] = (line.removeprefix("\ufeff") for line in text)
         start = 1
@@ -268,9 +135,7 @@ def _delimited(path: Path, encoding: str, delimiter: str | None) -> Iterator[Pla
                 yield f"{path}:{line}", found
                 is_empty = False
         if names and is_empty:
-            hint = (
-                "" if any(map(fields_of, names)) else "; if that line is a row, add one with the columns' names above"
-            )
+            hint = "" if any(map(field_of, names)) else "; if that line is a row, add one with the columns' names above"
             raise InputError(f"{path}: no rows below the first line{hint}")
 
 
@@ -295,16 +160,10 @@ def _header(path: Path, cells: Sequence[Any]) -> list[str]:
     So are columns that have the same name, as in `Score (column 5)`. Raises InputError if it names a known field.
     """
     names = [spaced_once(cell) for cell in cells]
-    count = Counter(name for name in names if not fields_of(name))
+    count = Counter(name for name in names if not field_of(name))
     numbered = [f"{name} (column {at})".strip() if count[name] > 1 else name for at, name in enumerate(names, 1)]
     with locate(path):
         return [name or f"(column {number})" for number, name in enumerate(unique_names(numbered), 1)]
-
-
-@cache
-def _unnumbered(name: str) -> str:
-    """Return the name of a column as its header has it."""
-    return COLUMN_NUMBER.sub("", name)
 
 
 class LaterHeader(InputError):
@@ -317,7 +176,7 @@ def _cells(names: Sequence[str], cells: Sequence[Any], number: int) -> Row | Inp
     Empty cells are None; in a column without a name they are left out. Cells beyond the last name must be empty.
     number: of the row, from 1. Raises InputError for a header with another order, because all rows after it have it.
     """
-    written = [*map(_unnumbered, names)]
+    written = [*map(written_name, names)]
     if spaced_once(cells[0]) in written:
         found = [*map(spaced_once, cells[: len(names)])]
         if found == written:
@@ -326,7 +185,7 @@ def _cells(names: Sequence[str], cells: Sequence[Any], number: int) -> Row | Inp
             raise InputError("names the columns in another order; save what begins here as its own file")
     if number <= TITLE_ROWS:
         filled = [str(cell) for cell in cells if cell not in ("", None)]
-        known = {field for cell in filled if len(cell) < LONGEST_NAME for field in fields_of(cell)}
+        known = {field_of(cell) for cell in filled if len(cell) < LONGEST_NAME} - {None}
         named = [name for name in names if not name.startswith("(column ")]
         if len(known) > 1 and (2 * len(known) > len(filled) or 2 * len(named) < len(filled)):
             return LaterHeader("seems to name the columns, which the first line must do; remove what is before")
@@ -349,7 +208,7 @@ def _columnar(path: Path, head: bytes) -> Iterator[PlacedRow]:
     with needed("pyarrow", f"{path}: reading {'Parquet' if is_parquet else 'Arrow files'}"):
         import pyarrow.feather
         import pyarrow.parquet
-    with _told(path), path.open("rb") as file:
+    with named_faults(path), path.open("rb") as file:
         if is_parquet:  # in parts: rows that repeat a document need much memory
             table = pyarrow.parquet.ParquetFile(file)
             names, parts = table.schema_arrow.names, table.iter_batches(PARQUET_ROWS)
@@ -371,7 +230,7 @@ def _excel(path: Path) -> Iterator[PlacedRow]:
     """
     with needed("python-calamine", f"{path}: reading Excel files"):
         from python_calamine import CalamineError
-    with _told(path), _bytes(path) as file, locate(path):
+    with named_faults(path), opened(path) as file, locate(path):
         try:
             sheet, hidden, hidden_columns = read_sheet(file.read())
         except CalamineError as error:
@@ -403,17 +262,18 @@ def _yaml(path: Path, chosen: Mapping[str, str] | None) -> Iterator[PlacedRow]:
 
 def _json(path: Path, encoding: str, chosen: Mapping[str, str] | None) -> Iterator[PlacedRow]:
     """Yield the rows of JSON lines, of a list, of an object that holds rows or columns, or of objects in sequence."""
-    with _text(path, encoding) as file:
+    with opened_as_text(path, encoding) as file:
         first, second = islice(chain((line for line in file if line.strip()), ("", "")), 2)
     try:
-        value = decoded(first)
+        with json_faults():
+            value = DECODER.decode(first.removeprefix("\ufeff").strip())
     except InputError:
         # of an object with line breaks, or of one bad line of many: inside an object, another one follows only [ : or ,
         follows = second.lstrip().startswith("{") and not first.rstrip().endswith(("[", ":", ","))
         is_lines = first.lstrip().startswith("{") and (first.rstrip().endswith("}") or follows)
     else:
         is_lines = isinstance(value, dict) and (bool(second) or rows_of(value, path, chosen) == [value])
-    with _text(path, encoding) as file:
+    with opened_as_text(path, encoding) as file:
         if is_lines:
             yield from ((f"{path}:{number}", row) for number, row in json_lines(file, dict, DECODER))
             return
@@ -434,12 +294,6 @@ def _values(path: Path, text: str) -> list[Any]:
     return values
 
 
-def decoded(text: str) -> Any:
-    """Return the JSON value of a text, with NaN and infinities as null. Raises InputError, which names no place."""
-    with json_faults():
-        return DECODER.decode(text.removeprefix("\ufeff").strip())
-
-
 def _object(pairs: list[tuple[str, Any]]) -> Row:
     content = dict(pairs)
     if len(content) < len(pairs):
@@ -448,6 +302,6 @@ def _object(pairs: list[tuple[str, Any]]) -> Row:
     return content
 
 
-DECODER = json.JSONDecoder(
+DECODER = json.JSONDecoder(  # reads NaN and infinities as null
     parse_int=whole_number, parse_float=finite, parse_constant=lambda _: None, object_pairs_hook=_object
 )

@@ -4,17 +4,17 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
-from rag_zeval.cases.cells import is_nothing, is_object
-from rag_zeval.cases.paths import ABSENT, at_path
+from rag_zeval.cases.cells import is_list, is_nothing, is_object, look_like_ids
+from rag_zeval.cases.names import IDS, plain_name
+from rag_zeval.cases.paths import at_path, has_path
 from rag_zeval.cases.printed import unquoted
 from rag_zeval.cases.row_files import LaterHeader, PlacedRow
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
 
-UNNAMED = ("(column ", "Unnamed: ")  # how we and pandas call a column without a name
 LOOKED_AT = 100  # rows whose values are compared with what a column's name says
 DECIMAL_COMMA = re.compile(r"\s*\d+,(?:\d{1,2}|\d{4,})\s*|\s*0,\d+\s*")  # 1,234 may be a thousand
 PARENT = re.compile(r"parent.*id\Z", re.IGNORECASE)  # parent_id, parentObservationId, parent_run_id
@@ -52,7 +52,7 @@ class Survey:
                 found.header = found.header or (f"{place}: {row}" if isinstance(row, LaterHeader) else None)
                 continue
             found._add(row)
-            found.reached.update(path for path in paths if at_path(row, path) is not ABSENT)
+            found.reached.update(path for path in paths if has_path(row, path))
         return found
 
     def _add(self, row: Row) -> None:
@@ -95,7 +95,19 @@ class Survey:
     def values(self, path: str) -> list[Any]:
         """Return the values of a column, or at a path, in the first rows."""
         found = (at_path(row, path) for row in self.sample)
-        return [value for value in found if value is not ABSENT and not is_nothing(value)]
+        return [value for value in found if not is_nothing(value)]
+
+    def holds_ids(self, field: str, name: str) -> bool:
+        """Whether a column holds ids and not texts, if its name leaves that open: `expected`, `relevant_docs`.
+
+        A name of one word may mean anything else, too. So its values must be lists, and no numbers.
+        """
+        plain = plain_name(name)
+        if plain not in IDS[field]:
+            return False
+        if "_" in plain:
+            return self.all_are(partial(look_like_ids, or_number=True), name)
+        return self.all_are(lambda value: is_list(value) and look_like_ids(value), name)
 
     def all_are(self, test: Callable[[Any], bool], path: str) -> bool:
         """Whether there are values at a path, and all pass the test."""

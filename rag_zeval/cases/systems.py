@@ -10,7 +10,7 @@ from typing import Any
 
 from rag_zeval.cases.cells import is_nothing
 from rag_zeval.cases.name_words import is_about_truth, is_aside, words_of
-from rag_zeval.cases.names import fields_of, plain_name
+from rag_zeval.cases.names import field_of, plain_name
 from rag_zeval.cases.paths import is_number, option, pattern_of, quoted_list
 from rag_zeval.cases.texts import is_sentence
 from rag_zeval.files import Row
@@ -74,15 +74,14 @@ def _groups(name: str, values: Sequence[Any]) -> list[tuple[str, ...]]:
     if (
         is_inside
         or is_about_truth(name)
-        or fields_of(path[-1]) not in ([], ["answer"])
+        or field_of(path[-1]) not in (None, "answer")
         or not any(map(_is_text, values))
     ):
         return []
     stems = [stem for stem in map(_stem, words) if stem]
     if stems and stems[-1] in ANSWERS:
         return [("ends", stems[-1])]
-    fields = {field for word in words for field in fields_of(word)}
-    if not fields <= {"answer"} or is_aside(name) or not _are_sentences(values):
+    if not {*map(field_of, words)} <= {None, "answer"} or is_aside(name) or not _are_sentences(values):
         return []
     if stems and stems[0] in ANSWERS:
         return [("begins", stems[0])]
@@ -144,16 +143,13 @@ def naming_systems(rows: Iterable[tuple[str, Row]], columns: Iterable[str]) -> l
     for key, row in rows:
         keys[key] += 1
         for name in [*seen]:
-            pair = (key, str(row.get(name)))
-            if _is_name(row.get(name)) and pair not in seen[name]:
-                seen[name].add(pair)
+            value: Any = row.get(name)
+            is_name = _is_text(value) and len(value) <= LONGEST_NAME and not is_nothing(value)
+            if is_name and (key, value) not in seen[name]:
+                seen[name].add((key, value))
             else:
                 del seen[name]
     most = max([*keys.values(), keys.total() // 2], default=0)
     found = [name for name, of in seen.items() if len({value for _, value in of}) <= most]
     called = [name for name in found if not SYSTEMS.isdisjoint(words_of(name))]
     return (called or found)[:MOST_NAMED]
-
-
-def _is_name(value: Any) -> bool:
-    return _is_text(value) and len(value) <= LONGEST_NAME and not is_nothing(value)

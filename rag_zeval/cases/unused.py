@@ -4,21 +4,20 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rag_zeval.cases.cells import is_nothing, is_numbers
-from rag_zeval.cases.id_columns import looks_like
+from rag_zeval.cases.cells import is_nothing
+from rag_zeval.cases.fields import DOUBLES, FIELDS, OBJECTS
 from rag_zeval.cases.name_words import is_about_truth, misspelt_field
-from rag_zeval.cases.names import FIELDS, fields_of, plain_name, snake_name
-from rag_zeval.cases.paths import ABSENT, at_path, numbered, option, pattern_of, stem_of
+from rag_zeval.cases.names import UNNAMED, field_of, plain_name, snake_name
+from rag_zeval.cases.paths import at_path, numbered, option, pattern_of, stem_of
 from rag_zeval.cases.places import Place
 from rag_zeval.cases.printed import unfolded
-from rag_zeval.cases.survey import UNNAMED, Survey
+from rag_zeval.cases.survey import Survey
 from rag_zeval.cases.systems import answers_of_systems, several_answers
 from rag_zeval.cases.texts import is_flag
 from rag_zeval.cases.wanted import Wanted
 from rag_zeval.files import Row
 
 TOLD = ("question", "answer", "answers", "contexts", "truth", "reference", "id", "system")  # fields to warn about
-OBJECTS = ("contexts", "answers")  # fields whose value may be an object
 UNNAMED_TEXTS = "it holds texts but has no name; columns of contexts are named context_1, context_2, ..."
 
 
@@ -48,12 +47,13 @@ class Unused:
             told[others[0]] = f"if it holds another system's {FIELDS['answer']}, add {several_answers(of_systems)}"
         for name in free:
             count = self.survey.there[name]
-            if count and name not in of_systems and not self.survey.all_are(is_numbers, name):
+            if count and name not in of_systems:
                 told |= self._told_of(name)
-            elif not (count or is_known) and "answer" in fields_of(name) and "answer" in self.taken:
+            elif not (count or is_known) and field_of(name) == "answer" and "answer" in self.taken:
                 told[name] = f"it is empty in every row, so '{self.taken['answer']}' is judged"
-        for field, doubles in (("contexts", {"contexts", "passage"}), ("truth", {"truth"})):
-            if field in inside and field in self.wanted.wished and self.taken.keys().isdisjoint(doubles):
+        for field in ("contexts", "truth"):
+            is_open = self.taken.keys().isdisjoint((field, *DOUBLES.get(field, ())))
+            if field in inside and field in self.wanted.wished and is_open:
                 told.setdefault(inside[field], _advice(field, inside[field]))
         return told
 
@@ -67,7 +67,7 @@ class Unused:
 
     def _told_of(self, name: str) -> dict[str, str]:
         """Return what a column seems to hold, by its name or by that of its numbered group; {} if nothing."""
-        if "gold_chunk_ids" in fields_of(name) or looks_like("gold_chunk_ids", name, self.survey):
+        if field_of(name) == "gold_chunk_ids" or self.survey.holds_ids("gold_chunk_ids", name):
             is_wanted = "gold_chunk_ids" in {*self.wanted.fields} - {*self.taken, *self.ambiguous}
             is_text = name not in self.survey.wrappers
             return {name: _advice("gold_chunk_ids", name)} if is_wanted and is_text else {}
@@ -98,8 +98,8 @@ class Unused:
         begins_so = snake.startswith(("answer_", "response_"))  # such as answer_old, but not answer_relevancy
         if plain_name(place.last) == "answer" and "truth" not in self.taken:
             named = ["truth"]
-        elif known := fields_of(name) or fields_of(stem_of(pattern_of(name))):
-            named = known
+        elif known := field_of(name) or field_of(stem_of(pattern_of(name))):
+            named = [known]
         elif ends_so or (begins_so and not place.is_aside("truth") and place.has_sentences):
             is_gold = snake.endswith("_answers") or is_about_truth(name)  # such as possible_answers, human_answer
             named = ["truth" if is_gold else "answer"]
@@ -115,7 +115,7 @@ class Unused:
 
         def value(row: Row, path: str) -> Any:
             found = at_path(row, path)
-            return None if found is ABSENT or is_nothing(found) else unfolded(found)
+            return None if is_nothing(found) else unfolded(found)
 
         sample = self.survey.sample
         own = [value(row, name) for row in sample]

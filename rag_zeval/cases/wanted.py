@@ -3,9 +3,8 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from rag_zeval.cases.missing import NEEDED, TEXTS
-from rag_zeval.cases.names import FIELDS
-from rag_zeval.cases.paths import ABSENT, at_path, option, spelled
+from rag_zeval.cases.fields import FIELDS, NEEDED, TEXTS
+from rag_zeval.cases.paths import has_path, option, spelled
 from rag_zeval.cases.survey import Survey
 from rag_zeval.errors import InputError, nearest
 from rag_zeval.judge.schema import LETTERS
@@ -73,7 +72,7 @@ class Wanted:
         written: dict[str, str] = {}
         for name, path in self.paths:
             written[path] = path if path in survey.reached else spelled(path, survey.there)
-            if path not in survey.reached and all(at_path(row, written[path]) is ABSENT for row in survey.sample):
+            if path not in survey.reached and not any(has_path(row, written[path]) for row in survey.sample):
                 raise InputError(
                     f"--map {name}={path}: no row has '{path}'; columns: {', '.join(map(repr, survey.there))}"
                 )

@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_zeval.cases.columns import Columns, choose
-from rag_zeval.cases.names import FIELDS, LAYOUTS, NAMES, Layout, fields_of, plain_name
+from rag_zeval.cases.fields import FIELDS
+from rag_zeval.cases.layouts import LAYOUTS, Layout
+from rag_zeval.cases.names import NAMES, field_of, plain_name
 from rag_zeval.cases.paths import option
 from rag_zeval.cases.reading import question_id, read_cases
 from rag_zeval.cases.survey import Survey
@@ -20,6 +22,32 @@ from rag_zeval.cases.wanted import Wanted
 from rag_zeval.errors import InputError
 
 BASE = {"question": "q?", "answer": "a", "contexts": ["c"]}
+EXAMPLES: tuple[dict[str, Any], ...] = (  # for each layout, a row as the tool writes it
+    {"user_input": "q?", "response": "a", "retrieved_contexts": ["c"], "reference": "t", "reference_contexts": ["g"]},
+    {"user_input": "q?", "reference_contexts": ["g"], "reference": "t", "synthesizer_name": "s", "answer": "a",
+     "retrieved_contexts": ["c"]},
+    {"question": "q?", "contexts": ["g"], "ground_truth": "t", "evolution_type": "simple", "metadata": [],
+     "episode_done": True, "answer": "a", "retrieved_contexts": ["c"]},
+    {"query_id": "1", "query": "q?", "response": "a", "gt_answer": "t", "retrieved_context": [{"doc_id": "d",
+     "text": "c"}]},
+    {"query_id": "1", "query": "q?", "query_run": 1, "passage_id": "[1]", "passage": "c", "generated_answer": "a"},
+    {"context.span_id": "s", "document_position": 0, "input": "q?", "output": "a", "reference": "c"},
+    {"context.span_id": "s", "document_position": 0, "input": "q?", "output": "a", "document": "c"},
+    {"input": "q?", "actual_output": "a", "expected_output": "t", "retrieval_context": "c", "name": "1",
+     "source_file": None, "additional_metadata": None},
+    {"input": "q?", "actual_output": "a", "expected_output": "t", "retrieval_context": ["c"], "name": "1"},
+    {"request_id": "1", "request": "q?", "response": "a", "expected_response": "t", "expected_facts": ["f"],
+     "retrieved_context": [{"doc_uri": "d", "content": "c"}]},
+    {"input": "q?", "output": "t", "generated_output": "a", "context": "c", "metadata": None},
+    {"question": "q?", "truth": "t", "snippets": ["s"], "gold_chunk_ids": ["d.md#1"], "documents": ["d.md"],
+     "answer": "a", "contexts": ["c"]},
+    {"question": "q?", "answers": ["t", "t2"], "ctxs": [{"id": "d", "title": "T", "text": "c"}], "output": "a"},
+    {"question": "q?", "example_answer": "t", "context": ["c"], "reasoning": "r", "pred_answer": "a", "metric": 1},
+    {"question": "q?", "example_response": "t", "context": ["c"], "pred_response": "a", "SemanticF1": 1},
+    {"question": "q?", "answer": "t", "supporting_facts": [["T", 0]], "context": [["T", ["c"]]], "prediction": "a"},
+    {"question": "q?", "answer": "t", "paragraphs": [{"title": "T", "paragraph_text": "c"}],
+     "question_decomposition": [{"question": "p?", "answer": "s"}], "predicted_answer": "a"},
+)  # fmt: skip
 
 
 def chosen(*columns: str, names: Mapping[str, str] | None = None) -> Columns:
@@ -48,7 +76,7 @@ def test_case_and_spelling_of_a_name_do_not_matter(entry: tuple[str, str], data:
             ]
         )
     )
-    assert field in fields_of(spelt if not name.startswith("_") else name)
+    assert field_of(spelt if not name.startswith("_") else name) == field
 
 
 def test_no_name_stands_for_two_fields() -> None:
@@ -57,15 +85,15 @@ def test_no_name_stands_for_two_fields() -> None:
     assert NAMES.keys() < FIELDS.keys()
 
 
-@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
-def test_the_example_of_every_layout_is_read(layout: Layout) -> None:
-    read = read_cases([layout.example])
+@pytest.mark.parametrize(("layout", "example"), zip(LAYOUTS, EXAMPLES, strict=True))
+def test_the_example_of_every_layout_is_read(layout: Layout, example: dict[str, Any]) -> None:
+    read = read_cases([example])
     (case,) = read.cases
     assert read.columns.layout == f"columns of {layout.name}"
     assert (case.question, list(case.answers.values()), case.contexts) == ("q?", ["a"], ("c",))
     assert case.truth == ("t" if "truth" in layout.columns else None)
-    without = [{name: None if name in layout.columns.values() else value for name, value in layout.example.items()}]
-    filled = read_cases([{**without[0], layout.columns["question"]: "q?"}, layout.example]).columns
+    without = [{name: None if name in layout.columns.values() else value for name, value in example.items()}]
+    filled = read_cases([{**without[0], layout.columns["question"]: "q?"}, example]).columns
     assert filled == read.columns  # nulls in the first row change nothing
 
 
@@ -77,8 +105,8 @@ def told_names(error: InputError) -> dict[str, str]:
 
 
 def test_documents_of_our_questions_are_not_what_was_retrieved() -> None:
-    (layout,) = (layout for layout in LAYOUTS if layout.name == "rag-zeval questions")
-    row = {name: value for name, value in layout.example.items() if name != "contexts"}
+    (example,) = (row for row in EXAMPLES if "documents" in row)
+    row = {name: value for name, value in example.items() if name != "contexts"}
     assert read_cases([row]).cases[0].contexts == ()
     with pytest.raises(InputError, match=r"the answer.*without answers, `rag-zeval collect` asks"):
         read_cases([{name: value for name, value in row.items() if name != "answer"}])
@@ -137,6 +165,20 @@ def test_a_prompt_gives_way_to_the_query_but_not_to_an_input() -> None:
     assert columns.overlooked == {"prompts": "if it holds the question, add --map question=prompts"}
     with pytest.raises(InputError, match="'prompt', 'input' could each hold the question"):
         chosen("prompt", "input", "answer", "contexts")
+
+
+def test_of_an_instruction_and_an_input_the_one_that_differs_from_row_to_row_is_the_question() -> None:
+    def rows(**columns: tuple[str, str, str]) -> list[dict[str, Any]]:
+        both = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+        return [{**one, "answer": "a", "contexts": "It opens at nine."} for one in both]
+
+    questions, rule = ("Who?", "When?", "Where?"), ("Be brief.",) * 3
+    for one, other in (("instruction", "input"), ("input", "instruction")):
+        assert read_cases(rows(**{one: questions, other: rule})).columns.of["question"] == one
+        assert read_cases(rows(**{one: questions, other: ("", "", "x")})).columns.of["question"] == one
+    assert read_cases(rows(instruction=rule, query=questions)).columns.of["question"] == "query"
+    with pytest.raises(InputError, match="'instruction', 'input' could each hold the question"):
+        read_cases(rows(instruction=questions, input=("Now", "Then", "Later")))
 
 
 def test_our_own_name_is_taken_before_others_which_are_told() -> None:
@@ -251,6 +293,8 @@ VERDICTS = [{"question": f"q{at}?", "result": said} for at, said in enumerate(("
             "says 'SELECT a FROM b'; column 'result' is not used: it holds verdicts or labels, "
             "such as 'PASS'; to use it all the same, add --map answer=result",
         ),
+        ([{**BASE, "answer": n % 2, "truth": 1} for n in range(3)], "verdicts or labels, such as '0'"),
+        ([{**BASE, "answer": [n, 24]} for n in range(3)], "lists of labels, such as '[0, 24]'"),
     ],
 )
 def test_a_column_whose_values_contradict_its_name_is_not_taken(rows: list[dict[str, Any]], message: str) -> None:
