@@ -1,7 +1,7 @@
 """The paper's Figures 2 to 4, 6 and 7, drawn from what was measured and trained here."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -30,18 +30,11 @@ X = np.linspace(-0.1, 1.1, 241)
 JUDGES = ("RAG-Zeval w/o RL", "RAG-Zeval")  # the judges in Figures 6 and 7, both of 7B
 
 
-class PaperFigures(NamedTuple):
-    """The figures as PNG by title, and notes.
+def draw_figures(lines: Mapping[int, Sequence[Line]], plan: TablesPlan) -> tuple[dict[str, bytes], list[str]]:
+    """Draw Figure 2 from the rows of Table 1, and Figures 3 and 4 from trained arms, as far as these exist.
 
-    A note names a figure, or a part of one, that could not be drawn or that shows other runs.
+    Returns PNGs by title, and notes on what could not be drawn or shows other runs.
     """
-
-    drawn: dict[str, bytes]
-    notes: list[str]
-
-
-def draw_figures(lines: Mapping[int, Sequence[Line]], plan: TablesPlan) -> PaperFigures:
-    """Draw Figure 2 from the rows of Table 1, and Figures 3 and 4 from trained arms, as far as these exist."""
     drawn, notes, judges = dict[str, bytes](), list[str](), plan.judges
     if image := score_densities(lines.get(1, ()), plan.settings.mocked):
         drawn[FIGURE_2] = image
@@ -58,7 +51,7 @@ def draw_figures(lines: Mapping[int, Sequence[Line]], plan: TablesPlan) -> Paper
             notes.append(f"Figure 4: of the trainings whose result files are in {judges.experiment.results}")
     else:
         notes.append("Figures 3, 4: need an arm that was trained here, or its results")
-    return PaperFigures(drawn, notes)
+    return drawn, notes
 
 
 def with_entailment(judges: TrainedJudges, spec: str | None) -> tuple[list[Curves], str | None]:
