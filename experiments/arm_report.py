@@ -47,7 +47,7 @@ def write_report(experiment: Experiment, quiet: bool = False) -> None:
     """Write all tables and figures that the existing result files allow, and print the checks unless `quiet`."""
     results, folder = read_results(experiment), experiment.results
     rows = estimates(experiment, results)
-    decided = checks(experiment, results, rows)
+    decided = list(checks(experiment, results, rows))
     figures = _write_figures(experiment, results)
     write_text(folder / "tables.md", _tables(experiment, results, rows, decided, figures))
     write_json(folder / "summary.json", {"rows": rows, "checks": [asdict(check) for check in decided]})
@@ -135,7 +135,6 @@ def _tables(
     decided: Sequence[ExperimentCheck],
     figures: Sequence[str],
 ) -> str:
-    """Return the text of tables.md. `figures` are lines of Markdown."""
     trained = [result.row for of in results.values() for result in of.values()]
     headlines = [row for row in rows if row["metric"] in HEADLINES]
     return fill(
@@ -179,16 +178,11 @@ class ExperimentCheck:
         return f"{verdict}: {self.claim}: {self.figures}"
 
 
-def checks(experiment: Experiment, results: ArmResults, rows: Sequence[Row]) -> list[ExperimentCheck]:
+def checks(experiment: Experiment, results: ArmResults, rows: Sequence[Row]) -> Iterator[ExperimentCheck]:
     """Check how the experiment was run.
 
     Without tables of the paper, also check that the reference arm is better than the base.
     """
-    better = () if experiment.tables else _better_than_base(experiment, rows)
-    return [*_of_the_runs(experiment, results), *better]
-
-
-def _of_the_runs(experiment: Experiment, results: ArmResults) -> Iterator[ExperimentCheck]:
     wanted = len(experiment.arms_and_seeds)
     there = wanted - len(missing(experiment, results))
     yield ExperimentCheck("every arm and seed has a result", there == wanted or None, f"{there} of {wanted}")
@@ -216,6 +210,8 @@ def _of_the_runs(experiment: Experiment, results: ArmResults) -> Iterator[Experi
         fewest = min(sizes, default=None)
         enough = None if fewest is None else fewest >= PROMPTS
         yield ExperimentCheck(f"{benchmark}: at least {PROMPTS} prompts for each K", enough, str(fewest or DASH))
+    if not experiment.tables:
+        yield from _better_than_base(experiment, rows)
 
 
 def _better_than_base(experiment: Experiment, rows: Sequence[Row]) -> Iterator[ExperimentCheck]:
