@@ -102,8 +102,6 @@ class Experiment(Section):
     jobs: Count
     only_tables: bool
     draws: Count
-    draws_seed: Annotated[int, Field(ge=0, description="a whole number of at least 0")]
-    smoothing: Count
 
     @model_validator(mode="after")
     def _check(self) -> Experiment:

@@ -24,7 +24,6 @@ FIGURE_2 = "Figure 2: scores of faithful and unfaithful answers on WikiEval"
 FIGURE_3 = "Figure 3: evidence grounding, claims per answer and entailment of the training rollouts"
 FIGURE_4 = "Figure 4: reward of the training rollouts; compare curves only where the number of candidates is the same"
 CURRICULA = (TRAINED, "static-3", "static-4")  # the arms in Figure 4
-SMOOTHING = 5  # window of the moving average, in steps
 PANELS = (("RAG-Zeval", "qwen-7b"), ("TruLens", "qwen-72b"), ("RAGAS", "qwen-72b"), ("RAG-Checker", "qwen-72b"))
 X = np.linspace(-0.1, 1.1, 241)
 JUDGES = ("RAG-Zeval w/o RL", "RAG-Zeval")  # the judges in Figures 6 and 7, both of 7B
@@ -43,10 +42,10 @@ def draw_figures(lines: Mapping[int, Sequence[Line]], plan: TablesPlan) -> tuple
     curves = {arm: of for arm in CURRICULA if (of := judges.curves(arm))}
     if TRAINED in curves:
         measured, reason = with_entailment(judges, plan.settings.entailment)
-        drawn[FIGURE_3] = grounding_figure(measured or curves[TRAINED], SMOOTHING)
+        drawn[FIGURE_3] = grounding_figure(measured or curves[TRAINED])
         notes += [f"Figure 3 has no entailment: {reason}"] if reason else []
     if curves:
-        drawn[FIGURE_4] = reward_figure(curves, SMOOTHING)
+        drawn[FIGURE_4] = reward_figure(curves)
         if any(read_results(judges.experiment)[arm] for arm in curves):
             notes.append(f"Figure 4: of the trainings whose result files are in {judges.experiment.results}")
     else:

@@ -29,7 +29,7 @@ class TrainedJudges:
     """
 
     def __init__(self, settings: PaperSettings):
-        words = [f"profile={settings.profile}", f"experiment={settings.experiment}"]
+        words = [f"profile={settings.profile}", "experiment=ablations"]  # its arms are the judges of Tables 3 to 5
         self.experiment: Experiment = read_experiment(load_config("experiments", words))
         seeds = list(dict.fromkeys(settings.seeds))
         if unknown := [seed for seed in seeds if seed not in self.experiment.seeds]:

@@ -264,7 +264,7 @@ def test_runs_are_told_apart_without_colours(monkeypatch: pytest.MonkeyPatch) ->
     [reward] = [figure for figure in FIGURES if figure.name == "figure-4"]
     assert draw(reward, [one, other]) != draw(reward, [other, one])
     arms, swapped = ({"a": [a], "b": [b]} for a, b in ((first, second), (second, first)))
-    assert reward_figure(arms, 5) != reward_figure(swapped, 5)
+    assert reward_figure(arms) != reward_figure(swapped)
 
 
 @given(
@@ -292,7 +292,7 @@ def test_the_papers_figure_3_has_the_entailment_of_the_training_rollouts(run: Pa
     assert reason is None and len(curves["entailment"]) == 8
     assert curves["entailment"][1] == 0.75 and np.isnan(np.delete(curves["entailment"], 1)).all()
     two_panels = {name: curve for name, curve in curves.items() if name != "entailment"}
-    wide, narrow = (int.from_bytes(grounding_figure([of], 5)[16:20], "big") for of in (curves, two_panels))
+    wide, narrow = (int.from_bytes(grounding_figure([of])[16:20], "big") for of in (curves, two_panels))
     assert 2 * wide == 3 * narrow
     assert with_entailment(judges, None) == ([], f"entailment={SPECS} measures it in the saved rollouts")
     (run / "rollouts" / "train" / "2.jsonl").unlink()
