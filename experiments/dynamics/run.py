@@ -117,7 +117,7 @@ def _read(path: Path, name: str, which: Which, scorer: EntailmentScorer | None) 
             else:
                 curves["entailment"] = by_step(entailment, len(logged["reward"]))[1:]
     groups = read_groups(path, steps)
-    told = (_state(path, logged), describe_groups(count_groups(groups)), describe_changes(groups))
+    told = (_state(path, logged), describe_groups(groups), describe_changes(groups))
     state = "; ".join(filter(None, told))
     return DrawnRun(name, state, curves, points, missing, source), groups
 
@@ -200,15 +200,11 @@ def _differences(of: Sequence[tuple[float, float]]) -> str:
     return f"reward {told(reward)}, right rankings {told(right)}"
 
 
-def count_groups(groups: Iterable[RolloutGroup]) -> Counter[str]:
-    """Count the groups by what their rollouts differ in: the first of ranking, format, evidence or nothing that fits.
+def difference(rewards: list[float]) -> str:
+    """Return what the rollouts of a group differ in: the first of ranking, format, evidence or nothing that fits.
 
     The advantage of a rollout is its reward minus the mean of its group, so it is 0 where they differ in nothing.
     """
-    return Counter(_difference(group.rewards) for group in groups)
-
-
-def _difference(rewards: list[float]) -> str:
     if len({reward >= RIGHT for reward in rewards}) > 1:
         return RANKING
     if len({reward == PENALTY for reward in rewards}) > 1:
@@ -216,11 +212,12 @@ def _difference(rewards: list[float]) -> str:
     return EVIDENCE if len(set(rewards)) > 1 else NOTHING
 
 
-def describe_groups(counts: Counter[str]) -> str:
-    """Describe counts of groups, or return an empty text if there are none.
+def describe_groups(groups: Iterable[RolloutGroup]) -> str:
+    """Describe what rollouts differ in, or return an empty text if there are no groups.
 
     `rollouts differ in the ranking for 54 of 112 prompts, in the format alone for 4, ...`.
     """
+    counts = Counter(difference(group.rewards) for group in groups)
     rest = ", ".join(f"in {kind} for {counts[kind]}" for kind in (FORMAT, EVIDENCE, NOTHING))
     return f"rollouts differ in {RANKING} for {counts[RANKING]} of {counts.total()} prompts, {rest}" if counts else ""
 

@@ -25,11 +25,11 @@ from experiments.dynamics.run import (
     DrawnRun,
     RolloutGroup,
     claims_in_between,
-    count_groups,
     derived_curves,
     describe_beside,
     describe_changes,
     describe_groups,
+    difference,
     read_groups,
     read_runs,
     validation_points,
@@ -132,8 +132,8 @@ def test_what_rollouts_differ_in_is_counted_by_prompt(first: list[str], later: l
         dump(Path(folder), "train", 2, [*of_prompts(later, rng), "no rollout"], torn)
         dump(Path(folder), "train", 3, [{**ranked(2), "uid": "later_0_0", "score": 0}])  # the log has no such step
         groups = read_groups(Path(folder), {1: {}, 2: {}})
-    assert count_groups(groups) == Counter([*first, *later])
-    assert describe_groups(count_groups(groups)).count(" for ") == (4 if groups else 0)
+    assert Counter(difference(group.rewards) for group in groups) == Counter([*first, *later])
+    assert describe_groups(groups).count(" for ") == (4 if groups else 0)
     assert [group.step for group in groups] == [1] * len(first) + [2] * len(later)
 
 
