@@ -18,13 +18,6 @@ Lane = Literal["first-hour", "rehearsal"]
 FIRST_HOUR, REHEARSAL = LANES = get_args(Lane)
 
 
-class Tiny(Section):
-    """Words of `train`: how the training of a tiny model differs from the profile's, on GPUs and without."""
-
-    gpu: list[str]
-    cpu: list[str]
-
-
 class HourSettings(Section):
     """The keys of `configs/first_hour.yaml`, which explains them."""
 
@@ -32,7 +25,7 @@ class HourSettings(Section):
     lane: Lane
     out_dir: Text
     only: Text | None
-    tiny: Tiny
+    tiny: dict[str, list[str]]
     rehearsal: dict[str, list[str]]
 
 
@@ -105,11 +98,7 @@ def profile_settings(profile: str, *words: str) -> TrainSettings:
 
 
 def read_scene(config: DictConfig) -> Scene:
-    """Make the scene from the configuration, `configs/first_hour.yaml` with the words of the command line.
-
-    Raises InputError as the settings of `train` do, for values of the wrong kind, and for a profile that cannot be
-    rehearsed.
-    """
+    """Make the scene from the configuration. Raises InputError for a profile that cannot be rehearsed."""
     hour = check_settings(HourSettings, config)
     lane, profile, words = hour.lane, hour.profile, hour.rehearsal
     settings, folder = profile_settings(profile), Path(hour.out_dir).resolve()
@@ -119,5 +108,5 @@ def read_scene(config: DictConfig) -> Scene:
         tiny = (*words["all"], *words[profile])
         return Scene(lane, profile, folder, 0, settings, settings, tiny, tuple(words["fp32"]))
     gpus = torch.cuda.device_count() if settings.platform == "gpu" else 0
-    here, own = (settings, hour.tiny.gpu) if gpus else (profile_settings(NANO), hour.tiny.cpu)
+    here, own = (settings, hour.tiny["gpu"]) if gpus else (profile_settings(NANO), hour.tiny["cpu"])
     return Scene(lane, profile, folder, gpus, settings, here, tuple(own))
