@@ -12,13 +12,12 @@ import numpy as np
 
 from eval_benchmarks.output.curves import METRICS, Curves, Points, by_step, read_curves, read_points, switches
 from experiments.dynamics.entailment import NOT_ASKED, EntailmentScorer, entailment_by_step
+from experiments.markdown import mean_figure
 from experiments.training_runs import Which, prompt_of, read_rollouts, step_files, truth_of
 from rag_zeval.errors import InputError
 from rag_zeval.files import NUMBER_OR_NONE, Row, check_fields, check_object
 from rag_zeval.stages.training_log import Steps, attempt_files, read_run
-from rag_zeval.statistics.bootstrap import mean_interval
 from rag_zeval.statistics.weighted_correlations import Floats
-from rag_zeval.text import with_interval
 from rewards.combined import RIGHT
 from rewards.format import PENALTY
 
@@ -191,13 +190,8 @@ def _by_prompt(groups: Iterable[RolloutGroup]) -> dict[str, list[RolloutGroup]]:
 
 def _differences(of: Sequence[tuple[float, float]]) -> str:
     """Describe the mean differences in reward and in right rankings, with their intervals."""
-
-    def told(values: Sequence[float]) -> str:
-        low, high = mean_interval([[value] for value in values]) or (None, None)
-        return with_interval(mean(values), low, high, "+.3f")
-
-    reward, right = zip(*of, strict=True)
-    return f"reward {told(reward)}, right rankings {told(right)}"
+    reward, right = (mean_figure(values, "+.3f") for values in zip(*of, strict=True))
+    return f"reward {reward}, right rankings {right}"
 
 
 def difference(rewards: list[float]) -> str:

@@ -64,13 +64,7 @@ def _as_json(comparison: BeforeAndAfter, sections: Sequence[Section]) -> Row:
         for name, side in (("before", comparison.before), ("after", comparison.after))
     }
     figures = {
-        line.name: {
-            "label": line.label,
-            "before": asdict(line.before),
-            "after": asdict(line.after),
-            "difference": line.difference and asdict(line.difference),
-            "apart": line.apart,
-        }
+        line.name: {key: value for key, value in asdict(line).items() if key != "name"} | {"apart": line.apart}
         for section in sections
         for line in section.lines
     }
