@@ -14,23 +14,13 @@ from typing import Any
 import numpy as np
 
 from eval_benchmarks.datasets.ragchecker_meta import KINDS
-from eval_benchmarks.output.curves import (
-    BLUE,
-    COLOURS,
-    GREEN,
-    RED,
-    Curves,
-    mark_switches,
-    png,
-    smoothed,
-    step_axes,
-    widen,
-)
+from eval_benchmarks.output.figure import BLUE, COLOURS, GREEN, RED, png
 from eval_benchmarks.output.page import write_or_remove
 from experiments.arm_commands import BASE, RL, Experiment, run_name
 from experiments.arm_estimates import PAIRWISE, RANKING, UNREAD, VERDICTS, estimates
 from experiments.arm_results import ArmResults, missing, read_results
 from experiments.markdown import DASH, change, fill
+from experiments.training_curves import Curves, mark_switches, smoothed, step_axes, widen
 from rag_zeval.files import Row, write_json, write_text
 
 GROUNDING, REWARD = "figure-3.png", "figure-4.png"

@@ -18,9 +18,9 @@ import numpy as np
 from eval_benchmarks.bench_manifest import read_bench
 from eval_benchmarks.bench_settings import CALLS
 from eval_benchmarks.benchmark import Benchmark, MeanOfMetrics, Metric, ratio_metric
-from eval_benchmarks.output.curves import read_curves
 from eval_benchmarks.trials import group_trials
 from experiments.arm_commands import BASE, RL, TRAINING, ArmRun, Experiment, run_name
+from experiments.training_curves import read_curves
 from rag_zeval.errors import InputError
 from rag_zeval.files import (
     COUNT,
@@ -44,7 +44,7 @@ from rag_zeval.stages.training_log import read_run
 from rag_zeval.statistics.bootstrap import Correlation, Ratio
 from rag_zeval.statistics.weighted_correlations import WEIGHTED, Floats
 
-# the training curves (names of eval_benchmarks.output.curves.METRICS) that a result file keeps
+# the training curves (names of training_curves.METRICS) that a result file keeps
 CURVES = "reward accuracy evidence claims claims_best claims_worst format kl validation candidates seconds".split()
 
 JUDGE = "judge"  # the section of the bench's settings that says how a judge is asked

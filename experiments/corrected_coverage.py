@@ -29,7 +29,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from eval_benchmarks.output.curves import png, style
+from eval_benchmarks.output.figure import png, style
 from rag_zeval.audit.agreement import Statistic
 from rag_zeval.audit.corrected_mean import (
     LabelledSample,

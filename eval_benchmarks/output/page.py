@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from eval_benchmarks.output.curves import DPI
+from eval_benchmarks.output.figure import DPI
 from rag_zeval import templates as shared
 from rag_zeval.files import write_bytes
 

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import yaml
 
-from eval_benchmarks.output.curves import COLOURS, mark_switches, png, smoothed, step_axes, stretches, switches, widen
+from eval_benchmarks.output.figure import COLOURS, png
 from eval_benchmarks.output.page import embedded, render, write_or_remove
 from experiments.dynamics.run import DrawnRun
+from experiments.training_curves import mark_switches, smoothed, step_axes, stretches, switches, widen
 from experiments.training_runs import Which
 from rag_zeval.files import write_text
 

@@ -10,9 +10,9 @@ from statistics import mean, median
 
 import numpy as np
 
-from eval_benchmarks.output.curves import METRICS, Curves, Points, by_step, read_curves, read_points, switches
 from experiments.dynamics.entailment import NOT_ASKED, EntailmentScorer, entailment_by_step
 from experiments.markdown import mean_figure
+from experiments.training_curves import METRICS, Curves, Points, by_step, read_curves, read_points, switches
 from experiments.training_runs import Which, prompt_of, read_rollouts, step_files, truth_of
 from rag_zeval.errors import InputError
 from rag_zeval.files import NUMBER_OR_NONE, Row, check_fields, check_object

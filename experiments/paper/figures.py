@@ -7,8 +7,8 @@ import numpy as np
 
 from eval_benchmarks.datasets.wikieval import Wikieval
 from eval_benchmarks.output.cases import Case, find_case
-from eval_benchmarks.output.curves import BLUE, RED, Curves, by_step, png, read_curves, style
 from eval_benchmarks.output.densities import draw_density
+from eval_benchmarks.output.figure import BLUE, RED, png, style
 from eval_benchmarks.trials import ScorerTrials
 from experiments.arm_report import grounding_figure, reward_figure
 from experiments.arm_results import read_results
@@ -17,6 +17,7 @@ from experiments.paper.bench_runs import TablesPlan
 from experiments.paper.cells import Line
 from experiments.paper.methods import ARMS, NEGATIVE, TRAINED
 from experiments.paper.trained_judges import TrainedJudges
+from experiments.training_curves import Curves, by_step, read_curves
 from rag_zeval.errors import InputError
 from rag_zeval.stages.training_log import read_run
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from eval_benchmarks.benchmark import Metric
-from eval_benchmarks.output.curves import BLUE, GREEN, RED
+from eval_benchmarks.output.figure import BLUE, GREEN, RED
 from experiments import __main__ as program
 from experiments.arm_commands import run_name
 from experiments.arm_estimates import UNREAD

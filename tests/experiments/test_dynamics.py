@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval_benchmarks.output.curves import METRICS
 from experiments.arm_report import grounding_figure, reward_figure
 from experiments.dynamics.__main__ import main
 from experiments.dynamics.entailment import SPECS, entailment_by_step, open_scorer
@@ -35,6 +34,7 @@ from experiments.dynamics.run import (
     validation_points,
 )
 from experiments.paper.figures import with_entailment
+from experiments.training_curves import METRICS
 from rag_zeval.models.nli import NLI
 from rag_zeval.stages import world
 

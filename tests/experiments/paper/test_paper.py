@@ -15,7 +15,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from eval_benchmarks.datasets.wikieval import Wikieval
-from eval_benchmarks.output.curves import BLUE, RED
+from eval_benchmarks.output.figure import BLUE, RED
 from eval_benchmarks.trials import Trial, group_trials
 from experiments.arm_commands import read_experiment
 from experiments.paper import bench_runs
