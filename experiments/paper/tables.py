@@ -18,6 +18,7 @@ from eval_benchmarks.output.comparisons import paired_test
 from eval_benchmarks.output.page import embedded, render, write_or_remove
 from eval_benchmarks.output.published import SETTINGS, SFT_ROWS
 from eval_benchmarks.output.table import NONE, Table, latex, markdown
+from experiments.markdown import TEMPLATES
 from experiments.paper.bench_runs import TablesPlan
 from experiments.paper.cells import LEVEL, Cell, Line
 from experiments.paper.figures import FIGURE_2, FIGURE_3, FIGURE_4
@@ -95,9 +96,15 @@ def write_page(
     for title in (FIGURE_2, FIGURE_3, FIGURE_4):
         write_or_remove(out / f"{title.partition(':')[0].lower().replace(' ', '-')}.png", figures.get(title))
     write_or_remove(out / CASES, case_page(case).encode() if case else None)
-    shown = {title: embedded(image) for title, image in figures.items()}
-    prompt = VARIANTS["paper"].template
-    page = render("paper.html", tables=tables, notes=notes, figures=shown, prompt=prompt, cases=CASES if case else None)
+    page = render(
+        "paper.html",
+        folder=TEMPLATES,
+        tables=tables,
+        notes=notes,
+        figures={title: embedded(image) for title, image in figures.items()},
+        prompt=VARIANTS["paper"].template,
+        cases=CASES if case else None,
+    )
     write_text(out / "index.html", page)
     return out / "index.html"
 

@@ -38,6 +38,7 @@ def reward_audit(
 ) -> None:
     from eval_benchmarks.bench_manifest import ROWS  # after --help: numpy loads slowly
     from eval_benchmarks.output.page import render
+    from experiments.markdown import TEMPLATES
     from experiments.reward_audit.findings import audit
     from experiments.reward_audit.replies import of_bench, of_run
     from rag_zeval.files import write_json, write_text
@@ -50,7 +51,7 @@ def reward_audit(
     content = {"runs": list(map(str, runs)), "comparisons": [_as_json(*one) for one in audited]}
     write_json(out / "reward_audit.json", content)
     page = out / "reward_audit.html"
-    write_text(page, render("reward_audit.html", name=name, audited=audited))
+    write_text(page, render("reward_audit.html", folder=TEMPLATES, name=name, audited=audited))
     for comparison in comparisons:
         for side in (comparison.before, comparison.after):
             if side.damaged:
