@@ -17,9 +17,10 @@ import typer
 
 from experiments.training_runs import Which
 from rag_zeval.streams import command_line
+from rag_zeval.text import with_interval
 
 if TYPE_CHECKING:
-    from experiments.reward_audit.findings import Section
+    from experiments.reward_audit.findings import Measured, Section
     from experiments.reward_audit.replies import BeforeAndAfter
     from rag_zeval.files import Row
 
@@ -51,12 +52,17 @@ def reward_audit(
     content = {"runs": list(map(str, runs)), "comparisons": [_as_json(*one) for one in audited]}
     write_json(out / "reward_audit.json", content)
     page = out / "reward_audit.html"
-    write_text(page, render("reward_audit.html", folder=TEMPLATES, name=name, audited=audited))
+    filters = {"figure": _figure}
+    write_text(page, render("reward_audit.html", filters=filters, folder=TEMPLATES, name=name, audited=audited))
     for comparison in comparisons:
         for side in (comparison.before, comparison.after):
             if side.damaged:
                 print(f"{comparison.name}, {side.label}: {len(side.damaged)} lines left out (first: {side.damaged[0]})")
     print(f"reward audit: {page}")
+
+
+def _figure(measured: Measured) -> str:
+    return with_interval(measured.value, measured.low, measured.high, none="–")
 
 
 def _as_json(comparison: BeforeAndAfter, sections: Sequence[Section]) -> Row:
