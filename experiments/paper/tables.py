@@ -216,9 +216,9 @@ def differences_table(lines: Mapping[int, Sequence[Line]]) -> Table | None:
 
 def _compared(reference: Line, arm: Line, one: Cell, other: Cell) -> tuple[str, ...]:
     here, p = NONE, NONE
-    if reference.scorer and arm.scorer and reference.bootstrap and one.open is None and other.open is None:
+    if reference.scorer and arm.scorer and one.open is None and other.open is None:
         own, minus = reference.scorer.metrics[one.metric], arm.scorer.metrics[other.metric]
-        if test := paired_test(own, minus, reference.bootstrap.draws, reference.bootstrap.seed):
+        if test := paired_test(own, minus, reference.draws):
             low, high = test.interval or (None, None)
             here = with_interval(test.difference, low, high, "+.3f")
             p = NONE if test.p is None else f"{test.p:.4f}"

@@ -32,7 +32,7 @@ HOSTILE = '<script>alert("1")</script> & {{ 7 * 7 }} \\input{x}'
 
 
 def results(trials: list[Trial], draws: int = 20) -> BenchResults:
-    return BenchResults(group_trials(trials), draws, seed=0)
+    return BenchResults(group_trials(trials), draws)
 
 
 @pytest.fixture
