@@ -83,7 +83,8 @@ class CheckResult:
 def run_checks(config: DictConfig, words: Sequence[str]) -> int:
     """Run the checks that the configuration chooses, and return the exit status.
 
-    words: the command line that made the configuration; the checks' processes get it too.
+    words: the command line that made the configuration; the checks' processes get it too. Raises InputError as
+    `read_scene`, `run_alone` and `clear` do.
     """
     scene = read_scene(config)
     if scene.lane == REHEARSAL:  # variables that the user has set keep their values

@@ -18,6 +18,13 @@ Lane = Literal["first-hour", "rehearsal"]
 FIRST_HOUR, REHEARSAL = LANES = get_args(Lane)
 
 
+class Tiny(Section):
+    """Words of `train`: how the training of a tiny model differs from the profile's, on GPUs and without."""
+
+    gpu: list[str]
+    cpu: list[str]
+
+
 class HourSettings(Section):
     """The keys of `configs/first_hour.yaml`, which explains them."""
 
@@ -25,7 +32,7 @@ class HourSettings(Section):
     lane: Lane
     out_dir: Text
     only: Text | None
-    tiny: dict[str, list[str]]
+    tiny: Tiny
     rehearsal: dict[str, list[str]]
 
 
@@ -98,7 +105,11 @@ def profile_settings(profile: str, *words: str) -> TrainSettings:
 
 
 def read_scene(config: DictConfig) -> Scene:
-    """Make the scene from the configuration. Raises InputError for a profile that cannot be rehearsed."""
+    """Make the scene from the configuration, `configs/first_hour.yaml` with the words of the command line.
+
+    Raises InputError as the settings of `train` do, for values of the wrong kind, and for a profile that cannot be
+    rehearsed.
+    """
     hour = check_settings(HourSettings, config)
     lane, profile, words = hour.lane, hour.profile, hour.rehearsal
     settings, folder = profile_settings(profile), Path(hour.out_dir).resolve()
@@ -108,5 +119,5 @@ def read_scene(config: DictConfig) -> Scene:
         tiny = (*words["all"], *words[profile])
         return Scene(lane, profile, folder, 0, settings, settings, tiny, tuple(words["fp32"]))
     gpus = torch.cuda.device_count() if settings.platform == "gpu" else 0
-    here, own = (settings, hour.tiny["gpu"]) if gpus else (profile_settings(NANO), hour.tiny["cpu"])
+    here, own = (settings, hour.tiny.gpu) if gpus else (profile_settings(NANO), hour.tiny.cpu)
     return Scene(lane, profile, folder, gpus, settings, here, tuple(own))
