@@ -82,8 +82,7 @@ def run(config: DictConfig) -> int:
     for trial in trials:
         notes += failure_notes(trial)
     notes += _cost_notes(settings, trials, accounts)
-    bootstrap = settings.bootstrap
-    report = make_report(BenchResults(group_trials(trials), bootstrap.draws, bootstrap.seed), notes)
+    report = make_report(BenchResults(group_trials(trials), settings.bootstrap.draws), notes)
     write_report(report, out)
     show(console, report.tables, report.notes)
     write_manifest(out, config, benchmarks, trials, report.notes)

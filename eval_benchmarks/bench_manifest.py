@@ -77,7 +77,12 @@ def read_bench(run: Path) -> tuple[RunSettings, list[Trial]]:
             raise InputError(f"{path}: field 'data': {name} in {settings.data_dir} is not what was scored")
     trials: list[Trial] = []
     for entry in manifest["rows"]:
-        trials.append(_read_trial(run, entry, _find_benchmark(entry, benchmarks, trials)))
+        benchmark, file = _find_benchmark(entry, benchmarks, trials), f"{ROWS}/{Path(entry['file']).name}"
+        if not (run / file).is_file():
+            raise InputError(f"{run / file}: cannot be read: no such file")
+        scored = read_scored(run / file, benchmark)
+        names = {key: entry[key] for key in ("scorer", "model", "identity", "prompt_hash")}
+        trials.append(Trial(benchmark=benchmark, file=file, scored=scored, number=entry["trial"], **names))
     return settings, trials
 
 
@@ -103,12 +108,3 @@ def _find_benchmark(entry: Row, benchmarks: dict[str, Benchmark], before: list[T
     if not judged:
         raise InputError(f"{entry['file']}: no rows of {first_order[0]} by the same judge come before it")
     return BothOrders(judged[0].benchmark, judged[0].scored)
-
-
-def _read_trial(run: Path, entry: Row, benchmark: Benchmark) -> Trial:
-    file = f"{ROWS}/{Path(entry['file']).name}"
-    if not (run / file).is_file():
-        raise InputError(f"{run / file}: cannot be read: no such file")
-    scored = read_scored(run / file, benchmark)
-    names = {key: entry[key] for key in ("scorer", "model", "identity", "prompt_hash")}
-    return Trial(benchmark=benchmark, file=file, scored=scored, number=entry["trial"], **names)

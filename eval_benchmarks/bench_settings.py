@@ -101,7 +101,6 @@ class CadPairs(Section):
 
 class Bootstrap(Section):
     draws: Count
-    seed: Seed
 
 
 class Servers(Section):

@@ -42,7 +42,7 @@ def compare_scorers(
     from eval_benchmarks.trials import BenchResults, group_trials, over_seeds
 
     settings, trials = read_bench(run)
-    results = BenchResults(group_trials(trials), settings.bootstrap.draws, settings.bootstrap.seed)
+    results = BenchResults(group_trials(trials), settings.bootstrap.draws)
     names = {scorer.name: scorer.scorer for scorer in results.scorers}
     first, second, *others = (_find(name, names) for name in (first, second, *(seed or ())))
     seeds = list(dict.fromkeys([first, *others]))  # a seed that is named twice counts once

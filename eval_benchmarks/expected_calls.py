@@ -21,10 +21,11 @@ from eval_benchmarks.jobs import (
     trials_of,
     unsuited_judge,
 )
-from eval_benchmarks.model_checks import not_trained_yet, why_refused
+from eval_benchmarks.model_checks import check_models, not_trained_yet
 from eval_benchmarks.originals.packages import ORIGINALS
 from eval_benchmarks.output.table import NONE, Table
 from rag_zeval.budget import Price
+from rag_zeval.errors import InputError
 from rag_zeval.judge.prompt import RANKING, judge_messages
 from rag_zeval.judge.schema import LETTERS
 from rag_zeval.literal_judge import count_tokens
@@ -164,7 +165,10 @@ def expected_calls_table(settings: BenchSettings, prices: dict[str, Price]) -> t
         for model in settings.models
         if settings.judged_scorers and not_trained_yet(model)
     ]
-    notes += [f"a run would be refused: {why}" for why in [why_refused(settings)] if why]
+    try:
+        check_models(settings)
+    except InputError as error:
+        notes.append(f"a run would be refused: {error}")
     notes.append(
         "tokens are the words and punctuation marks of a rule-based mock judge, so this is a rough estimate; "
         f"hours assume {speed:,g} reply tokens per second (judge.reply_tokens_per_second) and no time for prompts"

@@ -149,8 +149,12 @@ def jobs(
         embedder = None  # the embedding model; it embeds each text only once
         if cache and any(measure.embeds for _, measure in fitting):
             embedder = CachedEmbedder(_open_embedder(settings), cache)
-        models = Models(embedder=embedder)
-        yield from _measure_jobs(settings, fitting, settings.embeddings.model, models, leave_out)
+        for benchmark, measure in fitting:
+            if not measure.prompts:
+                scorer = open_scorer(measure.name, Models(embedder=embedder), Asking())
+                yield ScoringJob(benchmark, scorer, settings.embeddings.model)
+        asking = [(benchmark, JUDGE) for benchmark in benchmarks if JUDGE in settings.judged_scorers]
+        asking += [(benchmark, measure.name) for benchmark, measure in fitting if measure.prompts]
         for spec in settings.models if settings.judged_scorers else ():
             if not_trained_yet(spec):
                 names = ", ".join(settings.judged_scorers)
@@ -158,29 +162,9 @@ def jobs(
                 continue
             calls = {**settings.judge.calls, "account": accounts.get(spec)}
             backend = open_backend(spec, processes=settings.judge.processes, **calls)
-            if JUDGE in settings.judged_scorers:
-                yield from _judge_jobs(settings, benchmarks, spec, backend, leave_out)
-            if cache:
-                # not in a variable: that would keep the model in memory while the next one loads
-                yield from _measure_jobs(
-                    settings, fitting, spec, replace(models, judge=CachedBackend(backend, cache)), leave_out
-                )
+            yield from _judge_jobs(settings, asking, spec, backend, cache, embedder, leave_out)
             yield from _original_jobs(settings, benchmarks, spec, backend, leave_out)
             del backend
-
-
-def _job(
-    benchmark: Benchmark, scorer: Scorer, model: str | None, trial: int = 0, *, judge: Backend | None = None
-) -> ScoringJob:
-    """Return the job of a scorer that asks this judge.
-
-    References of labelled texts that are too long for the judge are judged in pieces. Answers are judged in windows if
-    the judge's card limits their length.
-    """
-    parts = plan_parts(scorer, benchmark.examples, judge)
-    if not benchmark.absolute:
-        parts = replace(parts, in_pieces=0)
-    return ScoringJob(benchmark, parts.asked(scorer), model, trial)
 
 
 def _text_scorers(settings: BenchSettings, checker: Checker | None) -> list[Scorer]:
@@ -193,15 +177,34 @@ def _text_scorers(settings: BenchSettings, checker: Checker | None) -> list[Scor
 
 
 def _judge_jobs(
-    settings: BenchSettings, benchmarks: list[Benchmark], spec: str, backend: Backend, leave_out: LeaveOut
+    settings: BenchSettings,
+    asking: list[tuple[Benchmark, str]],
+    spec: str,
+    backend: Backend,
+    cache: ReplyCache | None,
+    embedder: Embedder | None,
+    leave_out: LeaveOut,
 ) -> Iterator[ScoringJob]:
-    """Yield the jobs of RAG-Zeval by one model, or of a ranker if the model is one."""
-    for benchmark in benchmarks:
-        if unsuited := unsuited_judge(settings, benchmark, JUDGE, backend.card):
-            leave_out(f"{benchmark.name}, {JUDGE} by {spec}: {unsuited}")
+    """Yield the jobs of our scorers that ask this judge. The measures share the replies in `cache`.
+
+    References of labelled texts that are too long for the judge are judged in pieces. Answers are judged in windows if
+    the judge's card limits their length.
+    """
+    models = Models(CachedBackend(backend, cache) if cache else backend, embedder)
+    timeout = math.inf if backend.batched else settings.judge.timeout  # rows of a batch wait for each other
+    for benchmark, name in asking:
+        if unsuited := unsuited_judge(settings, benchmark, name, backend.card):
+            leave_out(f"{benchmark.name}, {name} by {spec}: {unsuited}")
             continue
-        for trial in range(trials_of(settings, benchmark, JUDGE)):
-            yield _job(benchmark, judge_scorer(settings, benchmark, backend, trial), spec, trial, judge=backend)
+        for trial in range(trials_of(settings, benchmark, name)):
+            if name == JUDGE:
+                scorer = judge_scorer(settings, benchmark, backend, trial)
+            else:
+                scorer = open_scorer(name, models, Asking(settings.judge.sampling(trial), timeout=timeout))
+            parts = plan_parts(scorer, benchmark.examples, backend)
+            if not benchmark.absolute:
+                parts = replace(parts, in_pieces=0)
+            yield ScoringJob(benchmark, parts.asked(scorer), spec, trial)
 
 
 def unsuited_judge(settings: BenchSettings, benchmark: Benchmark, name: str, card: Mapping[str, Any]) -> str | None:
@@ -249,32 +252,6 @@ def judge_scorer(settings: BenchSettings, benchmark: Benchmark, backend: Backend
     if is_ranker(asking, backend.card):
         return SftRanker(backend, asking.sampling)
     return open_scorer(JUDGE, Models(judge=backend), asking)
-
-
-def _measure_jobs(
-    settings: BenchSettings,
-    fitting: list[tuple[Benchmark, Measure]],
-    model: str | None,
-    models: Models,
-    leave_out: LeaveOut,
-) -> Iterator[ScoringJob]:
-    """Yield the jobs of the other scorers that ask this judge. Without a judge: of those that ask none.
-
-    model: the name of the judge, or without a judge that of the embedding model.
-    """
-    judge = models.judge
-    # rows of a batch wait for each other, so a long wait is no fault
-    timeout = math.inf if judge is None or judge.batched else settings.judge.timeout
-    for benchmark, measure in fitting:
-        if bool(measure.prompts) != bool(judge):
-            continue
-        if judge and (unsuited := unsuited_judge(settings, benchmark, measure.name, judge.card)):
-            leave_out(f"{benchmark.name}, {measure.name} by {model}: {unsuited}")
-            continue
-        for trial in range(trials_of(settings, benchmark, measure.name) if judge else 1):
-            asking = Asking(sampling=settings.judge.sampling(trial), timeout=timeout)
-            scorer = open_scorer(measure.name, models, asking)
-            yield _job(benchmark, scorer, model, trial, judge=judge)
 
 
 def _original_jobs(

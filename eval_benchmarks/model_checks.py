@@ -38,15 +38,6 @@ def check_models(settings: BenchSettings) -> None:
         _check_judges(settings)
 
 
-def why_refused(settings: BenchSettings) -> str | None:
-    """Return the line with which `check_models` refuses a run; None if it does not."""
-    try:
-        check_models(settings)
-    except InputError as error:
-        return str(error)
-    return None
-
-
 def _check_embeddings(settings: BenchSettings) -> None:
     spec = settings.embeddings.model
     if spec is None:

@@ -122,12 +122,11 @@ def scorer_name(scorer: str, model: str | None) -> str:
 class BenchResults:
     """Everything that a run measured, from which the tables, files and figures are made.
 
-    draws, seed: of the bootstrap in every interval and test.
+    draws: of the bootstrap in every interval and test.
     """
 
     scorers: Sequence[ScorerTrials]
     draws: int
-    seed: int
 
     @cached_property
     def by_benchmark(self) -> dict[str, list[ScorerTrials]]:

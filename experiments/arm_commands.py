@@ -102,8 +102,6 @@ class Experiment(Section):
     jobs: Count
     only_tables: bool
     draws: Count
-    draws_seed: Annotated[int, Field(ge=0, description="a whole number of at least 0")]
-    smoothing: Count
 
     @model_validator(mode="after")
     def _check(self) -> Experiment:
@@ -158,7 +156,6 @@ def read_experiment(config: DictConfig) -> Experiment:
 
 
 def answers_command(experiment: Experiment) -> StageCommand:
-    """Return the command that writes the answers that all arms are trained on."""
     return _command(experiment, "synthesize", {}, {"out_dir": str(experiment.responses.parent)})
 
 
@@ -193,7 +190,6 @@ def _arm_run(experiment: Experiment, arm: str, seed: int, base: str) -> ArmRun:
 
 
 def bench_command(experiment: Experiment, run: ArmRun) -> StageCommand:
-    """Return the command that measures the model of an arm and seed."""
     what = {"benchmarks": experiment.benchmarks, "scorers": ["rag_zeval"], "models": [run.model]}
     return _command(experiment, "bench", {}, {**what, "out_dir": str(experiment.folder(run) / "bench")})
 

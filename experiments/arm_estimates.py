@@ -24,7 +24,7 @@ def estimates(experiment: Experiment, results: ArmResults) -> list[Row]:
     `reference_minus`.
     """
     rows: list[Row] = []
-    draws, seed = experiment.draws, experiment.draws_seed
+    draws = experiment.draws
     for benchmark in experiment.benchmarks:
         for metric in _metric_names(results, benchmark):
             of_arms = {arm: _metrics(of.values(), benchmark, metric) for arm, of in results.items()}
@@ -34,17 +34,15 @@ def estimates(experiment: Experiment, results: ArmResults) -> list[Row]:
                     continue
                 compared, seeds = arm not in (BASE, experiment.reference), list(results[arm])
                 row: Row = {"benchmark": benchmark, "metric": metric, "arm": arm}
-                row |= estimate([], own, draws, seed, seeds)
-                row["minus_base"] = estimate(base, own, draws, seed, seeds) if arm != BASE and base else None
-                row["reference_minus"] = estimate(own, reference, draws, seed) if compared and reference else None
+                row |= estimate([], own, draws, seeds)
+                row["minus_base"] = estimate(base, own, draws, seeds) if arm != BASE and base else None
+                row["reference_minus"] = estimate(own, reference, draws) if compared and reference else None
                 row["direction"] = direction(row["reference_minus"])
                 rows.append(row)
     return rows
 
 
-def estimate(
-    first: Sequence[Metric], second: Sequence[Metric], draws: int, seed: int, seeds: Sequence[int | None] = ()
-) -> Row:
+def estimate(first: Sequence[Metric], second: Sequence[Metric], draws: int, seeds: Sequence[int | None] = ()) -> Row:
     """Return the mean of `second` minus the mean of `first`, on the instances that all of them scored.
 
     An empty `first` counts as 0. The row has `value`, `ci_low` and `ci_high` (None if undefined), `n` instances, and
@@ -58,7 +56,7 @@ def estimate(
     minus = _mean([model.statistic.point(keep) for model in first]) if known and first else 0.0
     points = [model.statistic.point(keep) - minus if known else math.nan for model in second]
     value = _mean(points)
-    limits = hierarchical_interval([m.statistic for m in first], [m.statistic for m in second], keep, draws, seed)
+    limits = hierarchical_interval([m.statistic for m in first], [m.statistic for m in second], keep, draws, seed=0)
     low, high = limits if limits and not math.isnan(value) else (None, None)
     row: Row = {"value": _defined(value), "ci_low": low, "ci_high": high}
     row |= {"n": int(keep.sum()), "coverage": float(keep.mean())}

@@ -14,29 +14,20 @@ from typing import Any
 import numpy as np
 
 from eval_benchmarks.datasets.ragchecker_meta import KINDS
-from eval_benchmarks.output.curves import (
-    BLUE,
-    COLOURS,
-    GREEN,
-    RED,
-    Curves,
-    mark_switches,
-    png,
-    smoothed,
-    step_axes,
-    widen,
-)
+from eval_benchmarks.output.figure import BLUE, COLOURS, GREEN, RED, png
 from eval_benchmarks.output.page import write_or_remove
 from experiments.arm_commands import BASE, RL, Experiment, run_name
 from experiments.arm_estimates import PAIRWISE, RANKING, UNREAD, VERDICTS, estimates
 from experiments.arm_results import ArmResults, missing, read_results
 from experiments.markdown import DASH, change, fill
+from experiments.training_curves import Curves, mark_switches, smoothed, step_axes, widen
 from rag_zeval.files import Row, write_json, write_text
 
 GROUNDING, REWARD = "figure-3.png", "figure-4.png"
 OF_ARMS = (RED, GREEN, BLUE, *COLOURS[3:])  # colours of the paper's Figure 4: curriculum, static 3, static 4
 STYLES = ("-", "--", "-.")  # of the arms' lines, for readers who cannot tell the colours apart
 HEADLINES = (RANKING, PAIRWISE, VERDICTS, *KINDS)
+SMOOTHING = 5  # steps of the figures' moving average
 SHORT = 12  # digits of a hash that are shown
 SEEDS = 3
 PROMPTS = 500  # the minimum for each K
@@ -47,7 +38,7 @@ def write_report(experiment: Experiment, quiet: bool = False) -> None:
     """Write all tables and figures that the existing result files allow, and print the checks unless `quiet`."""
     results, folder = read_results(experiment), experiment.results
     rows = estimates(experiment, results)
-    decided = checks(experiment, results, rows)
+    decided = list(checks(experiment, results, rows))
     figures = _write_figures(experiment, results)
     write_text(folder / "tables.md", _tables(experiment, results, rows, decided, figures))
     write_json(folder / "summary.json", {"rows": rows, "checks": [asdict(check) for check in decided]})
@@ -61,12 +52,12 @@ def _write_figures(experiment: Experiment, results: ArmResults) -> list[str]:
     """Write the figures for which results have curves, and return a line of Markdown for each. Remove others."""
     lines = []
     curves = {arm: [result.curves for result in of.values() if result.curves] for arm, of in results.items()}
-    runs, smoothing = curves[experiment.reference], experiment.smoothing
-    write_or_remove(experiment.results / GROUNDING, grounding_figure(runs, smoothing) if runs else None)
+    runs = curves[experiment.reference]
+    write_or_remove(experiment.results / GROUNDING, grounding_figure(runs) if runs else None)
     if runs:
         lines.append(f"![Figure 3: evidence grounding and claims per answer, arm {experiment.reference}]({GROUNDING})")
     arms = {arm: curves[arm] for arm in experiment.curves if curves[arm]}
-    write_or_remove(experiment.results / REWARD, reward_figure(arms, smoothing) if arms else None)
+    write_or_remove(experiment.results / REWARD, reward_figure(arms) if arms else None)
     if arms:
         lines.append(
             f"![Figure 4: reward of the training rollouts, arms {', '.join(arms)}]({REWARD})\n\nMore candidates are "
@@ -75,7 +66,7 @@ def _write_figures(experiment: Experiment, results: ArmResults) -> list[str]:
     return lines
 
 
-def grounding_figure(runs: Sequence[Curves], smoothing: int) -> bytes:
+def grounding_figure(runs: Sequence[Curves]) -> bytes:
     """Draw Figure 3 as PNG: grounding and claims per answer by training step, in the paper's colours.
 
     If a run has the curve, a third panel shows how far quotes entail the supported claims.
@@ -87,14 +78,14 @@ def grounding_figure(runs: Sequence[Curves], smoothing: int) -> bytes:
     ][: 3 if any("entailment" in run for run in runs) else 2]
     figure, axes = step_axes(len(panels), 4.8 * len(panels), 3.6)
     for ax, (name, label, least, colour) in zip(axes, panels, strict=True):
-        _draw(ax, runs, name, smoothing, colour)
+        _draw(ax, runs, name, colour)
         widen(ax, least)
         ax.set_ylabel(label)
-    figure.suptitle(_said(len(runs), smoothing), fontsize=8)
+    figure.suptitle(_said(len(runs)), fontsize=8)
     return png(figure)
 
 
-def reward_figure(arms: Mapping[str, Sequence[Curves]], smoothing: int) -> bytes:
+def reward_figure(arms: Mapping[str, Sequence[Curves]]) -> bytes:
     """Draw Figure 4 as PNG: the reward of the training rollouts by step, with one line for each arm.
 
     A dotted line marks where an arm switches to more candidates. They are harder to rank, so curves can be compared
@@ -102,18 +93,16 @@ def reward_figure(arms: Mapping[str, Sequence[Curves]], smoothing: int) -> bytes
     """
     figure, (ax,) = step_axes(1, 5.6, 3.6)
     for colour, style, (arm, runs) in zip(cycle(OF_ARMS), cycle(STYLES), arms.items(), strict=False):
-        _draw(ax, runs, "reward", smoothing, colour, style, arm)
+        _draw(ax, runs, "reward", colour, style, arm)
     ax.set_ylabel("reward, training rollouts")
     ax.legend(fontsize=8, frameon=False)
-    figure.suptitle(_said(max(map(len, arms.values())), smoothing), fontsize=8)
+    figure.suptitle(_said(max(map(len, arms.values()))), fontsize=8)
     return png(figure)
 
 
-def _draw(
-    ax: Any, runs: Sequence[Curves], name: str, smoothing: int, colour: str, style: str = "-", label: str | None = None
-) -> None:
+def _draw(ax: Any, runs: Sequence[Curves], name: str, colour: str, style: str = "-", label: str | None = None) -> None:
     """Draw the mean over an arm's seeds, a band for their range, and the steps where K changes (in all seeds alike)."""
-    curves = [smoothed(run, name, smoothing) for run in runs if name in run]
+    curves = [smoothed(run, name, SMOOTHING) for run in runs if name in run]
     if curves:
         steps = min(map(len, curves))
         seeds = np.stack([curve[:steps] for curve in curves])
@@ -123,9 +112,9 @@ def _draw(
     mark_switches(ax, runs[0])
 
 
-def _said(seeds: int, smoothing: int) -> str:
+def _said(seeds: int) -> str:
     of_seeds = f"mean of {seeds} seeds, band: their range" if seeds > 1 else "one seed"
-    return f"{of_seeds}; moving average over {smoothing} steps of one K"
+    return f"{of_seeds}; moving average over {SMOOTHING} steps of one K"
 
 
 def _tables(
@@ -135,7 +124,6 @@ def _tables(
     decided: Sequence[ExperimentCheck],
     figures: Sequence[str],
 ) -> str:
-    """Return the text of tables.md. `figures` are lines of Markdown."""
     trained = [result.row for of in results.values() for result in of.values()]
     headlines = [row for row in rows if row["metric"] in HEADLINES]
     return fill(
@@ -179,16 +167,11 @@ class ExperimentCheck:
         return f"{verdict}: {self.claim}: {self.figures}"
 
 
-def checks(experiment: Experiment, results: ArmResults, rows: Sequence[Row]) -> list[ExperimentCheck]:
+def checks(experiment: Experiment, results: ArmResults, rows: Sequence[Row]) -> Iterator[ExperimentCheck]:
     """Check how the experiment was run.
 
     Without tables of the paper, also check that the reference arm is better than the base.
     """
-    better = () if experiment.tables else _better_than_base(experiment, rows)
-    return [*_of_the_runs(experiment, results), *better]
-
-
-def _of_the_runs(experiment: Experiment, results: ArmResults) -> Iterator[ExperimentCheck]:
     wanted = len(experiment.arms_and_seeds)
     there = wanted - len(missing(experiment, results))
     yield ExperimentCheck("every arm and seed has a result", there == wanted or None, f"{there} of {wanted}")
@@ -216,6 +199,8 @@ def _of_the_runs(experiment: Experiment, results: ArmResults) -> Iterator[Experi
         fewest = min(sizes, default=None)
         enough = None if fewest is None else fewest >= PROMPTS
         yield ExperimentCheck(f"{benchmark}: at least {PROMPTS} prompts for each K", enough, str(fewest or DASH))
+    if not experiment.tables:
+        yield from _better_than_base(experiment, rows)
 
 
 def _better_than_base(experiment: Experiment, rows: Sequence[Row]) -> Iterator[ExperimentCheck]:

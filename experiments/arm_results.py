@@ -18,9 +18,9 @@ import numpy as np
 from eval_benchmarks.bench_manifest import read_bench
 from eval_benchmarks.bench_settings import CALLS
 from eval_benchmarks.benchmark import Benchmark, MeanOfMetrics, Metric, ratio_metric
-from eval_benchmarks.output.curves import read_curves
-from eval_benchmarks.trials import ScorerTrials, group_trials
+from eval_benchmarks.trials import group_trials
 from experiments.arm_commands import BASE, RL, TRAINING, ArmRun, Experiment, run_name
+from experiments.training_curves import read_curves
 from rag_zeval.errors import InputError
 from rag_zeval.files import (
     COUNT,
@@ -44,7 +44,7 @@ from rag_zeval.stages.training_log import read_run
 from rag_zeval.statistics.bootstrap import Correlation, Ratio
 from rag_zeval.statistics.weighted_correlations import WEIGHTED, Floats
 
-# the training curves (names of eval_benchmarks.output.curves.METRICS) that a result file keeps
+# the training curves (names of training_curves.METRICS) that a result file keeps
 CURVES = "reward accuracy evidence claims claims_best claims_worst format kl validation candidates seconds".split()
 
 JUDGE = "judge"  # the section of the bench's settings that says how a judge is asked
@@ -129,7 +129,6 @@ def is_done(path: Path, wanted: Row) -> bool:
 
 
 def result_row(experiment: Experiment, run: ArmRun, benchmarks: Sequence[Benchmark], known: Row) -> Row:
-    """Return the content of the result file, from the files that the stages wrote and the `known` fields."""
     folder = experiment.folder(run)
     manifests = {command.stage: read_json(folder / command.stage / "manifest.json") for command in run.commands}
     curves = read_curves(read_run(folder / RL)) if RL in manifests else {}
@@ -145,16 +144,15 @@ def result_row(experiment: Experiment, run: ArmRun, benchmarks: Sequence[Benchma
         "model": model_sha256(run.model),
         "answers": file_sha256(experiment.responses) if run.commands else None,
         **known,
-        "benchmarks": {benchmark.name: _benchmark_row(scored[benchmark.name]) for benchmark in benchmarks},
+        "benchmarks": {
+            benchmark.name: {
+                "data_hash": benchmark.data_hash,
+                "prompt_hash": scored[benchmark.name].trials[0].prompt_hash,
+                "metrics": {name: metric_values(of) for name, of in scored[benchmark.name].metrics.items()},
+            }
+            for benchmark in benchmarks
+        },
         "curves": {name: curve_values(curves[name]) for name in CURVES if name in curves},
-    }
-
-
-def _benchmark_row(scorer: ScorerTrials) -> Row:
-    return {
-        "data_hash": scorer.benchmark.data_hash,
-        "prompt_hash": scorer.trials[0].prompt_hash,
-        "metrics": {name: metric_values(metric) for name, metric in scorer.metrics.items()},
     }
 
 
@@ -199,7 +197,6 @@ def write_result(path: Path, row: Row) -> None:
 
 
 def read_result(path: Path) -> ArmResult:
-    """Read a result file. Raise InputError if it is not one."""
     row = read_json(path)
     with locate(path):
         try:

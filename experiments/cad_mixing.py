@@ -4,13 +4,14 @@
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from eval_benchmarks.output.table import Table, markdown
+from experiments.markdown import mean_figure
 from rag_zeval.errors import InputError
 from rag_zeval.files import (
     NONE,
@@ -25,7 +26,7 @@ from rag_zeval.files import (
     read_json,
 )
 from rag_zeval.stages.answer_quality import contains_answer
-from rag_zeval.statistics.bootstrap import mean_interval, share_interval
+from rag_zeval.statistics.bootstrap import share_interval
 from rag_zeval.streams import command_line
 from rag_zeval.text import with_interval
 from synthesize.answer_set import OLDER
@@ -58,17 +59,9 @@ def mixing_table(logits: Path, probabilities: Path) -> Table:
         share = with_interval(differ / len(pairs), *share_interval(differ, len(pairs)))
         known = [(one[1], other[1]) for one, other in pairs if one[1] is not None and other[1] is not None]
         columns = [[a for a, _ in known], [b for _, b in known]]
-        rights = [_mean(of, ".3f") for of in columns]
-        change = _mean([b - a for a, b in known], "+.3f")
-        lines.append((f"α = {alpha:g}", f"{len(pairs):,}", share, *rights, change))
+        change = mean_figure([b - a for a, b in known], "+.3f")
+        lines.append((f"α = {alpha:g}", f"{len(pairs):,}", share, *map(mean_figure, columns), change))
     return Table("What Eq. 3 as printed changes in the answers", HEADS, lines)
-
-
-def _mean(values: Sequence[float], form: str) -> str:
-    if not values:
-        return "-"
-    low, high = mean_interval([[value] for value in values]) or (None, None)
-    return with_interval(sum(values) / len(values), low, high, form)
 
 
 def _read(run: Path, mixing: str) -> dict[str, Answers]:

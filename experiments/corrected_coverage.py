@@ -20,7 +20,7 @@ With --picture it only draws twenty audits of one judge.
 
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -29,7 +29,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from eval_benchmarks.output.curves import png, style
+from eval_benchmarks.output.figure import png, style
 from rag_zeval.audit.agreement import Statistic
 from rag_zeval.audit.corrected_mean import (
     LabelledSample,
@@ -74,6 +74,15 @@ class Setting:
     sensitivity: float
     specificity: float
     true_share: float
+
+    def sample(self, labels: int, random: np.random.Generator, taste: float = 0.0) -> LabelledSample:
+        """Simulate `claims`, and people's labels of some of them."""
+        made = claims(self, random, taste)
+        scores, said = made.verdicts.astype(float), made.true.astype(float)
+        return _sampled(scores, said, made.shares, made.answers, labels, random)
+
+
+SETTINGS = [Setting(*rates) for rates in itertools.product(RATES, RATES, TRUE_SHARES)]
 
 
 @dataclass(frozen=True)
@@ -120,17 +129,10 @@ def claims(setting: Setting, random: np.random.Generator, taste: float = 0.0) ->
     return Claims(true, random.random(len(of_claim)) < passes, of_claim)
 
 
-def simulated(setting: Setting, labels: int, random: np.random.Generator, taste: float = 0.0) -> LabelledSample:
-    """Simulate `claims`, and people's labels of a sample drawn as `rag-zeval sample` draws it."""
-    made = claims(setting, random, taste)
-    scores, said = made.verdicts.astype(float), made.true.astype(float)
-    return _sampled(scores, said, made.shares, made.answers, labels, random)
-
-
 def _sampled(
     scores: Floats, said: Floats, shares: Floats, cases: NDArray[np.intp], labels: int, random: np.random.Generator
 ) -> LabelledSample:
-    """Draw the rows to label, stratified by score band.
+    """Draw the rows to label as `rag-zeval sample` draws them, stratified by score band.
 
     said: (rows,) the label that people would give to each row.
     """
@@ -160,13 +162,12 @@ class Grades:
         """The mean grade, from 0 to 1."""
         return float(np.array(self.shares) @ np.linspace(0, 1, len(self.shares)))
 
-
-def graded(grades: Grades, labels: int, random: np.random.Generator) -> LabelledSample:
-    """Simulate a judge's scores of ROWS answers, one for each case, and people's grades of a sample."""
-    said = random.choice(np.linspace(0, 1, len(grades.shares)), ROWS, p=grades.shares)
-    scores = np.clip(said + random.normal(0, grades.error, ROWS), 0, 1)
-    scores = np.where(random.random(ROWS) < 0.1, random.random(ROWS), scores).round(2)
-    return _sampled(scores, said, np.ones(ROWS), np.arange(ROWS), labels, random)
+    def sample(self, labels: int, random: np.random.Generator) -> LabelledSample:
+        """Simulate a judge's scores of ROWS answers, one for each case, and people's grades of some of them."""
+        said = random.choice(np.linspace(0, 1, len(self.shares)), ROWS, p=self.shares)
+        scores = np.clip(said + random.normal(0, self.error, ROWS), 0, 1)
+        scores = np.where(random.random(ROWS) < 0.1, random.random(ROWS), scores).round(2)
+        return _sampled(scores, said, np.ones(ROWS), np.arange(ROWS), labels, random)
 
 
 def judge_alone(sample: LabelledSample) -> Statistic:
@@ -197,9 +198,9 @@ def coverage(
     random = np.random.default_rng(seed)
     bounds: dict[str, list[tuple[float, float]]] = {name: [] for name in estimates}
     for _ in range(runs):
-        made = simulated(setting, labels, random) if isinstance(setting, Setting) else graded(setting, labels, random)
+        sample = setting.sample(labels, random)
         for name, estimate in estimates.items():
-            interval = estimate(made).interval
+            interval = estimate(sample).interval
             assert interval is not None, "there are more labels than one"
             bounds[name].append(interval)
     found = {}
@@ -222,8 +223,8 @@ def called_different(gain: float, taste: float, labels: int, runs: int) -> tuple
     random = np.random.default_rng(0)
     by_judge = by_people = 0
     for _ in range(runs):
-        first = simulated(COMPARED, labels, random)
-        second = simulated(replace(COMPARED, true_share=COMPARED.true_share + gain), labels, random, taste)
+        first = COMPARED.sample(labels, random)
+        second = replace(COMPARED, true_share=COMPARED.true_share + gain).sample(labels, random, taste)
         apart = corrected_difference(first, second)
         trusted = corrected_difference(*map(_judge_as_people, (first, second)))
         assert apart and trusted, "there are labels, and every claim has a verdict"
@@ -275,12 +276,12 @@ def planned_widths(setting: Setting, width: float, plans: int, audits: int) -> t
     return rows, np.array(widths)
 
 
-def picture(setting: Setting, labels: int, audits: int) -> bytes:
-    """Draw the intervals of simulated audits around the true mean as PNG, with a panel for each estimate."""
+def picture() -> bytes:
+    """Draw the intervals of DRAWN simulated audits around the true mean as PNG, with a panel for each estimate."""
     from matplotlib.figure import Figure
 
-    random = np.random.default_rng(0)
-    samples = [simulated(setting, labels, random) for _ in range(audits)]
+    setting, random = Setting(0.95, 0.7, 0.6), np.random.default_rng(0)
+    samples = [setting.sample(100, random) for _ in range(DRAWN)]
     figure = Figure(figsize=(9, 3.2), layout="constrained")
     for ax, (name, estimate) in zip(figure.subplots(1, len(ESTIMATES), sharex=True), ESTIMATES.items(), strict=True):
         for at, sample in enumerate(samples):
@@ -294,10 +295,6 @@ def picture(setting: Setting, labels: int, audits: int) -> bytes:
         ax.set_title(name)
         ax.set_yticks([])
     return png(figure)
-
-
-def settings() -> Iterator[Setting]:
-    return itertools.starmap(Setting, itertools.product(RATES, RATES, TRUE_SHARES))
 
 
 def columns(found: Sequence[Mapping[str, tuple[float, float]]], name: str) -> tuple[str, int, str]:
@@ -314,7 +311,7 @@ def print_coverage(runs: int) -> None:
     )
     print("|---:|---:|---|---:|---:|---|---:|---|")
     for labels in LABELS:
-        found = [coverage(setting, labels, runs, seed) for seed, setting in enumerate(settings())]
+        found = [coverage(setting, labels, runs, seed) for seed, setting in enumerate(SETTINGS)]
         covers, low, width = columns(found, "corrected")
         by_labels, _, width_by_labels = columns(found, "labels alone")
         by_judge, *_ = columns(found, "judge alone")
@@ -336,8 +333,7 @@ def print_grades(runs: int) -> None:
 def print_error_rates(runs: int) -> None:
     print("\n| labels | by sensitivity and specificity: covers | below 0.93 | width |\n|---:|---|---:|---:|")
     for labels in LABELS:
-        estimates = {"": error_rates}
-        found = [coverage(setting, labels, runs, seed, estimates) for seed, setting in enumerate(settings())]
+        found = [coverage(setting, labels, runs, seed, {"": error_rates}) for seed, setting in enumerate(SETTINGS)]
         covers, low, width = columns(found, "")
         print(f"| {labels} | {covers} | {low} of {len(found)} | {width} |", flush=True)
 
@@ -376,7 +372,7 @@ def corrected_coverage(
     ] = None,
 ) -> None:
     if picture_file is not None:
-        write_bytes(picture_file, picture(Setting(0.95, 0.7, 0.6), labels=100, audits=DRAWN))
+        write_bytes(picture_file, picture())
         return
     print_coverage(runs)
     print_grades(runs // 4)

@@ -18,16 +18,9 @@ from rag_zeval.streams import exit_status, run_app
 from train.nano.tasks import UNDECIDED
 
 SHOWN = (
-    "format_rate",
-    "claim_recall",
-    "verdict_accuracy",
-    "verdict_tpr",
-    "verdict_tnr",
-    "ranking_accuracy",
-    "pairwise_best",
-    "pairwise_middle",
-    "pairwise_worst",
-)
+    "format_rate claim_recall verdict_accuracy verdict_tpr verdict_tnr ranking_accuracy pairwise_best pairwise_middle "
+    "pairwise_worst"
+).split()
 Summary = Annotated[Path, typer.Argument(help="The summary.json of a benchmark run of the model.")]
 
 app = typer.Typer(help=__doc__, add_completion=False, pretty_exceptions_enable=False)

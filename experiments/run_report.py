@@ -10,10 +10,12 @@ from typing import Annotated
 
 import typer
 
-from eval_benchmarks.output.curves import png, step_axes
+from eval_benchmarks.output.figure import png
 from eval_benchmarks.output.page import embedded, render
 from experiments.dynamics.figures import FIGURES, draw, window
 from experiments.dynamics.run import read_runs
+from experiments.markdown import TEMPLATES
+from experiments.training_curves import step_axes
 from rag_zeval.errors import InputError
 from rag_zeval.files import COUNT, NONE, NUMBER_OR_NONE, FieldTypes, Maybe, Row, check_object, read_json, write_text
 from rag_zeval.streams import command_line
@@ -80,6 +82,7 @@ def write_run_report(run: str | Path) -> Path:
     page = render(
         "report.html",
         filters={"figure": _figure},
+        folder=TEMPLATES,
         run=run.name,
         support=embedded(support_chart(supported)) if supported else None,
         curves={title: embedded(image) for title, image in curves.items() if image is not None},

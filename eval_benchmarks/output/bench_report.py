@@ -7,8 +7,8 @@ from pathlib import Path
 from eval_benchmarks.output.cases import Case, case_page, find_case
 from eval_benchmarks.output.columns import bench_tables, comma_separated
 from eval_benchmarks.output.comparisons import comparison_rows, find_ours
-from eval_benchmarks.output.curves import png
 from eval_benchmarks.output.densities import density_figure
+from eval_benchmarks.output.figure import png
 from eval_benchmarks.output.page import embedded, render, write_or_remove
 from eval_benchmarks.output.summary import summary_rows
 from eval_benchmarks.output.table import Table, latex, markdown

@@ -34,7 +34,7 @@ class PairedTest:
     p: float | None
 
 
-def paired_test(first: Metric, second: Metric, draws: int, seed: int) -> PairedTest | None:
+def paired_test(first: Metric, second: Metric, draws: int) -> PairedTest | None:
     """Test `first` minus `second` on the instances that both scored. Return None if a value is undefined.
 
     The interval is a percentile bootstrap with the same resamples for both. There are two kinds of p:
@@ -57,13 +57,13 @@ def paired_test(first: Metric, second: Metric, draws: int, seed: int) -> PairedT
     difference = first.statistic.point(both) - second.statistic.point(both)
     if np.isnan(difference):
         return None
-    limits = paired_interval(second.statistic, first.statistic, both, draws, seed)
+    limits = paired_interval(second.statistic, first.statistic, both, draws, seed=0)
     ours, theirs = first.statistic.instances(both), second.statistic.instances(both)
     if ours is not None and theirs is not None:
-        return PairedTest(difference, limits, randomisation_p(ours - theirs, draws, seed))
+        return PairedTest(difference, limits, randomisation_p(ours - theirs, draws, seed=0))
     if limits is None or resampled(first.statistic, both) < ENOUGH:
         return PairedTest(difference, limits, None)
-    values = drawn(first.statistic, both, draws, seed) - drawn(second.statistic, both, draws, seed)
+    values = drawn(first.statistic, both, draws, seed=0) - drawn(second.statistic, both, draws, seed=0)
     values = values[~np.isnan(values)]
     as_far = np.abs(values - difference) >= abs(difference) - ROUNDING
     return PairedTest(difference, limits, float((1 + as_far.sum()) / (1 + len(values))))
@@ -113,7 +113,7 @@ def pair_rows(results: BenchResults, first: ScorerTrials, second: ScorerTrials) 
             "n": int(both.sum()),
             "coverage": float(both.mean()),
         }
-        if test := paired_test(ours, theirs, results.draws, results.seed):
+        if test := paired_test(ours, theirs, results.draws):
             low, high = test.interval or (None, None)
             row |= {"difference": test.difference, "ci_low": low, "ci_high": high, "p": test.p}
         rows.append(row)
@@ -136,7 +136,7 @@ def agreement_rows(results: BenchResults, first: ScorerTrials, second: ScorerTri
         counts = [count([*zip(one.values, other.values, strict=True)]) for one, other in both]
         metric = ratio_metric(name, [same if same[1] else None for same in counts])
         if metric.n:
-            low, high = interval(metric.statistic, metric.scored, results.draws, results.seed) or (None, None)
+            low, high = interval(metric.statistic, metric.scored, results.draws, seed=0) or (None, None)
             n = sum(of for _, of in counts)
             rows.append({"metric": name, "value": metric.value, "ci_low": low, "ci_high": high, "n": n})
     return rows

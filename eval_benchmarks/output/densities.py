@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from eval_benchmarks.datasets.ragchecker_meta import KINDS, RagcheckerMeta
-from eval_benchmarks.output.curves import style
+from eval_benchmarks.output.figure import style
 from eval_benchmarks.trials import BenchResults, ScorerTrials
 from rag_zeval.statistics.weighted_correlations import Floats
 from rag_zeval.text import percent

@@ -1,11 +1,11 @@
-"""Pages and tables from the templates here and in rag_zeval. A page is one file without external assets."""
+"""Pages and tables from templates. A page is one file without external assets."""
 
 import base64
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from eval_benchmarks.output.curves import DPI
+from eval_benchmarks.output.figure import DPI
 from rag_zeval import templates as shared
 from rag_zeval.files import write_bytes
 
@@ -13,14 +13,17 @@ TEMPLATES = Path(__file__).parent / "templates"
 CSS_DPI = 96
 
 
-def fill(template: str, filters: Mapping[str, Callable[..., str]] | None = None, **values: Any) -> str:
-    """Fill in a template, and return its text. In HTML all values are escaped."""
-    return shared.templates(TEMPLATES, shared.TEMPLATES, filters=filters).get_template(template).render(**values)
+def fill(
+    template: str, filters: Mapping[str, Callable[..., str]] | None = None, folder: Path = TEMPLATES, **values: Any
+) -> str:
+    """Fill in a template of the folder, and return its text. In HTML all values are escaped."""
+    folders = (folder, TEMPLATES, shared.TEMPLATES)
+    return shared.templates(*folders, filters=filters).get_template(template).render(**values)
 
 
-def render(template: str, filters: Mapping[str, Callable[..., str]] | None = None, **values: Any) -> str:
+def render(template: str, **values: Any) -> str:
     """Fill in the template of a page. A lone surrogate in a judge's text becomes a question mark."""
-    return fill(template, filters, **values).encode("utf-8", "replace").decode("utf-8")
+    return fill(template, **values).encode("utf-8", "replace").decode("utf-8")
 
 
 def write_or_remove(path: Path, content: bytes | None) -> None:

@@ -65,7 +65,7 @@ def _difference_row(results: BenchResults, first: ScorerTrials, later: ScorerTri
     before, after = first.metrics[name], later.metrics[name]
     both = before.scored & after.scored
     value = after.statistic.point(both) - before.statistic.point(both) if both.any() else math.nan
-    limits = paired_interval(before.statistic, after.statistic, both, results.draws, results.seed)
+    limits = paired_interval(before.statistic, after.statistic, both, results.draws, seed=0)
     known = {
         **_defined(value, limits),
         "n": int(both.sum()),
@@ -84,7 +84,7 @@ def _row(benchmark: Benchmark, scorer: str, model: str | None, metric: str, **kn
 
 
 def _measured(results: BenchResults, metric: Metric) -> Row:
-    limits = interval(metric.statistic, metric.scored, results.draws, results.seed)
+    limits = interval(metric.statistic, metric.scored, results.draws, seed=0)
     return {**_defined(metric.value, limits), "n": metric.n, "coverage": metric.coverage}
 
 

@@ -39,7 +39,7 @@ def dynamics(
         raise InputError("several runs share one page; say where to write it with --out-dir FOLDER")
     if rollouts and entailment is None:
         raise InputError("--rollouts chooses the rollouts for --entailment; give that as well")
-    from eval_benchmarks.output.curves import COLOURS  # after --help: numpy loads slowly
+    from eval_benchmarks.output.figure import COLOURS  # after --help: numpy loads slowly
     from experiments.dynamics.entailment import open_scorer
     from experiments.dynamics.figures import write_page
     from experiments.dynamics.run import read_runs

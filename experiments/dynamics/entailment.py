@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eval_benchmarks.output.curves import Points
+from experiments.training_curves import Points
 from experiments.training_runs import Which, read_rollouts, step_files, truth_of
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import yaml
 
-from eval_benchmarks.output.curves import COLOURS, mark_switches, png, smoothed, step_axes, stretches, switches, widen
+from eval_benchmarks.output.figure import COLOURS, png
 from eval_benchmarks.output.page import embedded, render, write_or_remove
 from experiments.dynamics.run import DrawnRun
+from experiments.markdown import TEMPLATES
+from experiments.training_curves import mark_switches, smoothed, step_axes, stretches, switches, widen
 from experiments.training_runs import Which
 from rag_zeval.files import write_text
 
@@ -60,7 +62,8 @@ def write_page(runs: Sequence[DrawnRun], out_dir: Path, which: Which) -> Path:
         shown = embedded(image) if image else None
         sections.append({"figure": figure, "image": shown, "absent": list(absent(figure, runs))})
     page = out_dir / "dynamics.html"
-    write_text(page, render("dynamics.html", runs=runs, sections=sections, window=window(runs), which=which))
+    values = {"runs": runs, "sections": sections, "window": window(runs), "which": which}
+    write_text(page, render("dynamics.html", folder=TEMPLATES, **values))
     return page
 
 

@@ -10,15 +10,14 @@ from statistics import mean, median
 
 import numpy as np
 
-from eval_benchmarks.output.curves import METRICS, Curves, Points, by_step, read_curves, read_points, switches
 from experiments.dynamics.entailment import NOT_ASKED, EntailmentScorer, entailment_by_step
+from experiments.markdown import mean_figure
+from experiments.training_curves import METRICS, Curves, Points, by_step, read_curves, read_points, switches
 from experiments.training_runs import Which, prompt_of, read_rollouts, step_files, truth_of
 from rag_zeval.errors import InputError
 from rag_zeval.files import NUMBER_OR_NONE, Row, check_fields, check_object
 from rag_zeval.stages.training_log import Steps, attempt_files, read_run
-from rag_zeval.statistics.bootstrap import mean_interval
 from rag_zeval.statistics.weighted_correlations import Floats
-from rag_zeval.text import with_interval
 from rewards.combined import RIGHT
 from rewards.format import PENALTY
 
@@ -117,7 +116,7 @@ def _read(path: Path, name: str, which: Which, scorer: EntailmentScorer | None) 
             else:
                 curves["entailment"] = by_step(entailment, len(logged["reward"]))[1:]
     groups = read_groups(path, steps)
-    told = (_state(path, logged), describe_groups(count_groups(groups)), describe_changes(groups))
+    told = (_state(path, logged), describe_groups(groups), describe_changes(groups))
     state = "; ".join(filter(None, told))
     return DrawnRun(name, state, curves, points, missing, source), groups
 
@@ -191,24 +190,15 @@ def _by_prompt(groups: Iterable[RolloutGroup]) -> dict[str, list[RolloutGroup]]:
 
 def _differences(of: Sequence[tuple[float, float]]) -> str:
     """Describe the mean differences in reward and in right rankings, with their intervals."""
-
-    def told(values: Sequence[float]) -> str:
-        low, high = mean_interval([[value] for value in values]) or (None, None)
-        return with_interval(mean(values), low, high, "+.3f")
-
-    reward, right = zip(*of, strict=True)
-    return f"reward {told(reward)}, right rankings {told(right)}"
+    reward, right = (mean_figure(values, "+.3f") for values in zip(*of, strict=True))
+    return f"reward {reward}, right rankings {right}"
 
 
-def count_groups(groups: Iterable[RolloutGroup]) -> Counter[str]:
-    """Count the groups by what their rollouts differ in: the first of ranking, format, evidence or nothing that fits.
+def difference(rewards: list[float]) -> str:
+    """Return what the rollouts of a group differ in: the first of ranking, format, evidence or nothing that fits.
 
     The advantage of a rollout is its reward minus the mean of its group, so it is 0 where they differ in nothing.
     """
-    return Counter(_difference(group.rewards) for group in groups)
-
-
-def _difference(rewards: list[float]) -> str:
     if len({reward >= RIGHT for reward in rewards}) > 1:
         return RANKING
     if len({reward == PENALTY for reward in rewards}) > 1:
@@ -216,11 +206,12 @@ def _difference(rewards: list[float]) -> str:
     return EVIDENCE if len(set(rewards)) > 1 else NOTHING
 
 
-def describe_groups(counts: Counter[str]) -> str:
-    """Describe counts of groups, or return an empty text if there are none.
+def describe_groups(groups: Iterable[RolloutGroup]) -> str:
+    """Describe what rollouts differ in, or return an empty text if there are no groups.
 
     `rollouts differ in the ranking for 54 of 112 prompts, in the format alone for 4, ...`.
     """
+    counts = Counter(difference(group.rewards) for group in groups)
     rest = ", ".join(f"in {kind} for {counts[kind]}" for kind in (FORMAT, EVIDENCE, NOTHING))
     return f"rollouts differ in {RANKING} for {counts[RANKING]} of {counts.total()} prompts, {rest}" if counts else ""
 

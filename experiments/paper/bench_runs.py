@@ -32,6 +32,7 @@ NO_MODEL = "no-model"
 VLLM = "vllm:"  # prefix of a model folder: decode on this machine's GPUs
 TRIALS = 5  # default number of trials of a judge, as in the paper
 PAPER_BASE = "Qwen2.5-7B-Instruct"  # base of the judges that the paper trains
+EMBEDDER = "ada-002"  # the paper's only embedding model
 DONE = "done.json"  # in a run's folder, once it has finished: its words, and the hash of its judge's weights
 
 
@@ -190,7 +191,7 @@ def lacking(row: PaperRow, judges: TrainedJudges) -> str | None:
     if row.model is not None:
         spec = settings.spec(row.model)
         if spec is None:
-            asks = not _embeds(row) and _asks_a_judge(row)
+            asks = row.model != EMBEDDER and _asks_a_judge(row)
             return f"models.{row.model}: {'a judge' if asks else 'a model of sentence vectors'}"
         if not settings.dry_run and not is_there(spec):
             return f"models.{row.model}: a model in {folder_of(spec)}"
@@ -238,18 +239,13 @@ def _bench_run(rows: list[PaperRow], judge: str, judges: TrainedJudges) -> Bench
         "scorers": scorers,
         "models": [model] if model else [],
         "judge.trials": 1 if judge == NO_MODEL or greedy else settings.trials.get(judge, TRIALS),
-        "embeddings.model": settings.spec("ada-002") if any(measure.embeds for measure in measures) else None,
+        "embeddings.model": settings.spec(EMBEDDER) if any(measure.embeds for measure in measures) else None,
         "bert_score.model": settings.bert_score if BertScore.name in scorers else None,
         **{key: value for key, value in flat(settings.bench).items() if value is not None},
     }
     places = [f"profile={settings.profile}", word("out_dir", str(folder))]
     words = [*places, *(f"{key}={json.dumps(value)}" for key, value in values.items())]
     return BenchRun(judge, name, folder, words, model)
-
-
-def _embeds(row: PaperRow) -> bool:
-    """Whether the model of a row is an embedding model."""
-    return row.model == "ada-002"
 
 
 def _asks_a_judge(row: PaperRow) -> bool:

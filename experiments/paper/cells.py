@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from eval_benchmarks.bench_manifest import read_bench
-from eval_benchmarks.bench_settings import Bootstrap
 from eval_benchmarks.output.comparisons import paired_test
 from eval_benchmarks.trials import ScorerTrials, group_trials, over_seeds
 from experiments.paper.bench_runs import BenchRun
@@ -41,21 +40,22 @@ class Line:
     """A row of a table with its cells.
 
     scorer: the one that the cells are read from, the best if several measure the row; None if nothing was measured.
+    draws: of the bootstrap in its intervals and tests.
     """
 
     row: PaperRow
     scorer: ScorerTrials | None
     cells: tuple[Cell, ...]
-    bootstrap: Bootstrap | None = None
+    draws: int = 0
 
 
-FinishedRuns = Mapping[str, tuple[Bootstrap, list[ScorerTrials]]]  # by the run's name, as in `sources`
+FinishedRuns = Mapping[str, tuple[int, list[ScorerTrials]]]  # by name, as in `sources`: draws of the bootstrap, scores
 
 
 def read_finished(runs: Iterable[BenchRun]) -> FinishedRuns:
     """Read runs of the bench, once each."""
     read = {run.folder.name: read_bench(run.folder) for run in runs}
-    return {name: (settings.bootstrap, group_trials(trials)) for name, (settings, trials) in read.items()}
+    return {name: (settings.bootstrap.draws, group_trials(trials)) for name, (settings, trials) in read.items()}
 
 
 def fill(row: PaperRow, sources: Sequence[str], finished: FinishedRuns, reason: str | None) -> Line:
@@ -64,17 +64,17 @@ def fill(row: PaperRow, sources: Sequence[str], finished: FinishedRuns, reason: 
     reason: what the row needs, None if it was run.
     """
     runs = [] if reason else [finished[name] for name in sources if name in finished]
-    bootstrap = runs[0][0] if runs else None
     measuring: dict[str, list[ScorerTrials]] = {}  # by scorer: one for each seed
     for one in (one for _, scorers in runs for one in scorers):
         if one.benchmark.name == row.benchmark and one.scorer in row.measured_by:
             measuring.setdefault(one.scorer, []).append(one)
     best = max(map(over_seeds, measuring.values()), key=lambda one: _value(row, one), default=None)
-    if bootstrap is None or best is None:
+    if best is None:
         why = f"needs {reason}" if reason else "no scores: see the run's notes"
         return Line(row, None, tuple(Cell(name, value, open=why) for name, value in row.metrics.items()))
-    cells = [_cell(best, name, value, bootstrap) for name, value in row.metrics.items()]
-    return Line(row, best, tuple(cells), bootstrap)
+    draws = runs[0][0]
+    cells = [_cell(best, name, value, draws) for name, value in row.metrics.items()]
+    return Line(row, best, tuple(cells), draws)
 
 
 def _value(row: PaperRow, one: ScorerTrials) -> float:
@@ -86,11 +86,11 @@ def _value(row: PaperRow, one: ScorerTrials) -> float:
     return metric.value if metric and metric.values else float("-inf")
 
 
-def _cell(one: ScorerTrials, name: str, printed: float | None, bootstrap: Bootstrap) -> Cell:
+def _cell(one: ScorerTrials, name: str, printed: float | None, draws: int) -> Cell:
     metric = one.metrics.get(name)
     if metric is None or not metric.values:
         return Cell(name, printed, open="not defined: no pair has scores, or all differences are the same")
-    low, high = interval(metric.statistic, metric.scored, bootstrap.draws, bootstrap.seed) or (None, None)
+    low, high = interval(metric.statistic, metric.scored, draws, seed=0) or (None, None)
     return Cell(name, printed, metric.value, low, high, metric.n, len(one.trials))
 
 
@@ -108,11 +108,11 @@ def mark(lines: Sequence[Line]) -> list[Line]:
 
 def _marked(line: Line, cell: Cell, rivals: Sequence[ScorerTrials]) -> Cell:
     name = cell.metric
-    if line.scorer is None or line.bootstrap is None or name not in line.scorer.metrics:
+    if line.scorer is None or name not in line.scorer.metrics:
         return cell
-    own, draws, seed = line.scorer.metrics[name], line.bootstrap.draws, line.bootstrap.seed
+    own = line.scorer.metrics[name]
     measured = [rival.metrics[name] for rival in rivals if name in rival.metrics]
-    tests = [paired_test(own, metric, draws, seed) for metric in measured]
+    tests = [paired_test(own, metric, line.draws) for metric in measured]
     known = [(test.difference, test.p) for test in tests if test is not None and test.p is not None]
     if not known or len(known) < len(rivals):
         return cell

@@ -12,7 +12,7 @@ from eval_benchmarks.datasets.registry import find_benchmarks
 from eval_benchmarks.expected_calls import HEADS, ExpectedCalls, asked_by_ranker, expected_calls
 from eval_benchmarks.jobs import trials_of
 from eval_benchmarks.output.table import NONE, Table
-from experiments.arm_commands import RL, ArmRun, StageCommand
+from experiments.arm_commands import RL, ArmRun
 from experiments.arm_results import read_results
 from experiments.paper.bench_runs import BenchRun, TablesPlan
 from experiments.paper.methods import RANKER
@@ -66,48 +66,35 @@ class TrainingCosts:
 def training_costs(run: ArmRun, judges: TrainedJudges) -> TrainingCosts:
     """Return the costs of the last stage of an arm's training; on a CPU the hours are those of all its stages.
 
-    Raises InputError for a configuration that verl refuses.
+    Supervised fine-tuning has no checks, and a row of it counts as a rollout. Raises InputError for a configuration
+    that verl refuses.
     """
-    command = run.commands[-1]
-    checks, steps, rows, disk, gpus, share = (_rl if command.stage == RL else _sft)(command)
+    command, checks, rollouts = run.commands[-1], NONE, 1
+    config = load_config(command.stage, command.words)
+    settings: TrainSettings | SFTSettings
+    steps: int | None
+    if command.stage == RL:
+        settings = read_settings(TrainSettings, config)
+        rows = sum(stage.rows or 0 for stage in settings.stages)
+        verl = build(settings.verl, derived_keys(settings, RunFolder(settings.out_dir), 0, rows))
+        unchecked, steps = checked_by_verl(verl), count_steps(verl, rows)
+        checks = f"not checked here: {unchecked}" if unchecked else "pass"
+        check_answers_to_come(settings)
+        rollouts = verl.actor_rollout_ref.rollout.n
+    else:
+        settings = read_settings(SFTSettings, config)
+        verl = build(settings.verl, sft_derived_keys(settings, RunFolder(settings.out_dir), 0), SFT)
+        steps = planned_steps(verl, settings.rows)
+    shape, _ = read_shape(settings.base_model)
+    disk = plan_disk(shape, verl, steps or 1, settings.export) if shape else None
     if not judges.on_gpus:
         minutes = [result.minutes for result in read_results(judges.experiment)[run.arm].values()]
         return TrainingCosts(checks, steps, sum(minutes) / len(minutes) / 60 if minutes else None, None, disk)
-    known = rows and share
-    gpu_hours = PAPER_HOURS * PAPER_GPUS * rows / PAPER_ROLLOUTS * share if known else None
-    return TrainingCosts(checks, steps, gpu_hours / gpus if gpu_hours else None, gpu_hours, disk)
-
-
-Counted = tuple[str, int | None, int, Disk | None, int, float]
-
-
-def _rl(command: StageCommand) -> Counted:
-    """Return verl's checks, steps, rollouts, disk, GPUs, and the parameters as a share of the paper's (0: unknown)."""
-    settings = read_settings(TrainSettings, load_config(command.stage, command.words))
-    rows = sum(stage.rows or 0 for stage in settings.stages)
-    verl = build(settings.verl, derived_keys(settings, RunFolder(settings.out_dir), 0, rows))
-    unchecked, steps = checked_by_verl(verl), count_steps(verl, rows)
-    check_answers_to_come(settings)
-    shape, _ = read_shape(settings.base_model)
-    disk = plan_disk(shape, verl, steps, settings.export) if shape else None
-    rollouts = steps * verl.data.train_batch_size * verl.actor_rollout_ref.rollout.n
-    gpus = verl.trainer.nnodes * verl.trainer.n_gpus_per_node
-    share = shape.parameters / PAPER_PARAMETERS if shape else 0
-    return f"not checked here: {unchecked}" if unchecked else "pass", steps, rollouts, disk, gpus, share
-
-
-def _sft(command: StageCommand) -> Counted:
-    """Return the same for supervised fine-tuning.
-
-    Its trainer has no checks. The rows of all epochs count as rollouts.
-    """
-    settings = read_settings(SFTSettings, load_config(command.stage, command.words))
-    verl = build(settings.verl, sft_derived_keys(settings, RunFolder(settings.out_dir), 0), SFT)
-    steps = planned_steps(verl, settings.rows)
-    shape, _ = read_shape(settings.base_model)
-    disk = plan_disk(shape, verl, steps or 1, settings.export) if shape else None
-    share = shape.parameters / PAPER_PARAMETERS if shape else 0
-    return NONE, steps, (steps or 0) * verl.data.train_batch_size, disk, verl.trainer.n_gpus_per_node, share
+    if not steps or not shape:
+        return TrainingCosts(checks, steps, None, None, disk)
+    drawn, gpus = steps * verl.data.train_batch_size * rollouts, verl.trainer.nnodes * verl.trainer.n_gpus_per_node
+    gpu_hours = PAPER_HOURS * PAPER_GPUS * drawn / PAPER_ROLLOUTS * (shape.parameters / PAPER_PARAMETERS)
+    return TrainingCosts(checks, steps, gpu_hours / gpus, gpu_hours, disk)
 
 
 def trainings_to_do(names: Sequence[str], judges: TrainedJudges) -> dict[str, TrainingCosts]:

@@ -1,14 +1,14 @@
 """The paper's Figures 2 to 4, 6 and 7, drawn from what was measured and trained here."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from eval_benchmarks.datasets.wikieval import Wikieval
 from eval_benchmarks.output.cases import Case, find_case
-from eval_benchmarks.output.curves import BLUE, RED, Curves, by_step, png, read_curves, style
 from eval_benchmarks.output.densities import draw_density
+from eval_benchmarks.output.figure import BLUE, RED, png, style
 from eval_benchmarks.trials import ScorerTrials
 from experiments.arm_report import grounding_figure, reward_figure
 from experiments.arm_results import read_results
@@ -17,6 +17,7 @@ from experiments.paper.bench_runs import TablesPlan
 from experiments.paper.cells import Line
 from experiments.paper.methods import ARMS, NEGATIVE, TRAINED
 from experiments.paper.trained_judges import TrainedJudges
+from experiments.training_curves import Curves, by_step, read_curves
 from rag_zeval.errors import InputError
 from rag_zeval.stages.training_log import read_run
 
@@ -24,24 +25,16 @@ FIGURE_2 = "Figure 2: scores of faithful and unfaithful answers on WikiEval"
 FIGURE_3 = "Figure 3: evidence grounding, claims per answer and entailment of the training rollouts"
 FIGURE_4 = "Figure 4: reward of the training rollouts; compare curves only where the number of candidates is the same"
 CURRICULA = (TRAINED, "static-3", "static-4")  # the arms in Figure 4
-SMOOTHING = 5  # window of the moving average, in steps
 PANELS = (("RAG-Zeval", "qwen-7b"), ("TruLens", "qwen-72b"), ("RAGAS", "qwen-72b"), ("RAG-Checker", "qwen-72b"))
 X = np.linspace(-0.1, 1.1, 241)
 JUDGES = ("RAG-Zeval w/o RL", "RAG-Zeval")  # the judges in Figures 6 and 7, both of 7B
 
 
-class PaperFigures(NamedTuple):
-    """The figures as PNG by title, and notes.
+def draw_figures(lines: Mapping[int, Sequence[Line]], plan: TablesPlan) -> tuple[dict[str, bytes], list[str]]:
+    """Draw Figure 2 from the rows of Table 1, and Figures 3 and 4 from trained arms, as far as these exist.
 
-    A note names a figure, or a part of one, that could not be drawn or that shows other runs.
+    Returns PNGs by title, and notes on what could not be drawn or shows other runs.
     """
-
-    drawn: dict[str, bytes]
-    notes: list[str]
-
-
-def draw_figures(lines: Mapping[int, Sequence[Line]], plan: TablesPlan) -> PaperFigures:
-    """Draw Figure 2 from the rows of Table 1, and Figures 3 and 4 from trained arms, as far as these exist."""
     drawn, notes, judges = dict[str, bytes](), list[str](), plan.judges
     if image := score_densities(lines.get(1, ()), plan.settings.mocked):
         drawn[FIGURE_2] = image
@@ -50,15 +43,15 @@ def draw_figures(lines: Mapping[int, Sequence[Line]], plan: TablesPlan) -> Paper
     curves = {arm: of for arm in CURRICULA if (of := judges.curves(arm))}
     if TRAINED in curves:
         measured, reason = with_entailment(judges, plan.settings.entailment)
-        drawn[FIGURE_3] = grounding_figure(measured or curves[TRAINED], SMOOTHING)
+        drawn[FIGURE_3] = grounding_figure(measured or curves[TRAINED])
         notes += [f"Figure 3 has no entailment: {reason}"] if reason else []
     if curves:
-        drawn[FIGURE_4] = reward_figure(curves, SMOOTHING)
+        drawn[FIGURE_4] = reward_figure(curves)
         if any(read_results(judges.experiment)[arm] for arm in curves):
             notes.append(f"Figure 4: of the trainings whose result files are in {judges.experiment.results}")
     else:
         notes.append("Figures 3, 4: need an arm that was trained here, or its results")
-    return PaperFigures(drawn, notes)
+    return drawn, notes
 
 
 def with_entailment(judges: TrainedJudges, spec: str | None) -> tuple[list[Curves], str | None]:

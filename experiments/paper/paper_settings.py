@@ -20,7 +20,6 @@ class PaperSettings(Section):
     out_dir: Text
     tables: list[int]
     models: dict[str, Text | None]
-    experiment: Text
     seeds: Annotated[list[int], Field(min_length=1, description="a list of the experiment's seeds")]
     arms: dict[str, Text | list[Text] | None]
     benchmark_of_arms: Text

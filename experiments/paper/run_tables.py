@@ -72,8 +72,8 @@ def fill_tables(plan: TablesPlan) -> int:
         notes.append(f"Figures 6, 7 (cases.html): need an example{named} that qwen-7b judged before and after training")
     if 7 in plan.settings.tables and not plan.judges.ranker_data.is_file():
         notes.append(f"Table 7: our own counts need {plan.judges.ranker_data}")
-    figures = draw_figures(lines, plan)
-    page = write_page(plan, lines, [*notes, *figures.notes], figures.drawn, case)
+    figures, about_figures = draw_figures(lines, plan)
+    page = write_page(plan, lines, [*notes, *about_figures], figures, case)
     counts = [f"{cells} cells: {reason}" for reason, cells in count(lines).items()] if lines else []
     show(open_console(), all_tables(plan, lines, intervals=False), counts)
     print(f"page: {page}")

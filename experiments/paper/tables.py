@@ -1,24 +1,28 @@
 """The paper's tables with our numbers, as Markdown, LaTeX, CSV and one HTML page.
 
-Table 6 compares the settings of the training run with the paper's, and Table 7 the rows of the ranker.
+Table 6 compares the settings of the training run with the paper's, and Table 7 the rows of the ranker. A last table
+says whether the differences in Tables 3 to 5 are significant: the trained judge minus each arm, here and in the paper.
 """
 
 import csv
 import io
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 from omegaconf import OmegaConf
 
 from eval_benchmarks.output.cases import Case, case_page
+from eval_benchmarks.output.comparisons import paired_test
 from eval_benchmarks.output.page import embedded, render, write_or_remove
 from eval_benchmarks.output.published import SETTINGS, SFT_ROWS
 from eval_benchmarks.output.table import NONE, Table, latex, markdown
+from experiments.markdown import TEMPLATES
 from experiments.paper.bench_runs import TablesPlan
 from experiments.paper.cells import LEVEL, Cell, Line
-from experiments.paper.differences import EXPLAINED, differences_table
 from experiments.paper.figures import FIGURE_2, FIGURE_3, FIGURE_4
-from experiments.paper.methods import ARM_TABLES, NEGATIVE, OTHER_NEGATIVE, PaperRow
+from experiments.paper.methods import ARM_TABLES, NEGATIVE, OTHER_NEGATIVE, TRAINED, PaperRow
 from rag_zeval.files import Row, write_text
 from rag_zeval.judge.prompt import VARIANTS
 from rag_zeval.stages.config import load_config
@@ -39,6 +43,17 @@ NEGATIVES = (
 )
 DAGGER = f"†: better than every other method measured, paired tests, Holm's p < {LEVEL}"
 CASES = "cases.html"
+RAGCHECKER_INSTANCES = 280  # pairs of answers in RAGChecker's meta-evaluation
+ARM_LEVEL = 0.05  # significance level of these differences
+STEP = 0.001
+DIFFERENCE_HEADS = ("method", "metric", "minus it, here", "p", "minus it, paper", "scores must correlate above")
+DIFFERENCES = "Tables 3 to 5: is it a difference? The trained judge minus each arm"
+EXPLAINED = (
+    "Tables 3 to 5: 'here' has the paired difference with its 95% interval over instances, and over seeds if there are "
+    f"several. A difference of the paper, over {RAGCHECKER_INSTANCES} instances, has p < {ARM_LEVEL} only if the "
+    "scores of the two judges correlate more than the last column says (Williams' test, Steiger 1980; for Pearson). "
+    "The paper does not say how much they do"
+)
 StandIn = Callable[[PaperRow], str | None]
 SHORT = {
     f"{negative}/pairwise_{ties}": f"{ties}{what}"
@@ -81,9 +96,15 @@ def write_page(
     for title in (FIGURE_2, FIGURE_3, FIGURE_4):
         write_or_remove(out / f"{title.partition(':')[0].lower().replace(' ', '-')}.png", figures.get(title))
     write_or_remove(out / CASES, case_page(case).encode() if case else None)
-    shown = {title: embedded(image) for title, image in figures.items()}
-    prompt = VARIANTS["paper"].template
-    page = render("paper.html", tables=tables, notes=notes, figures=shown, prompt=prompt, cases=CASES if case else None)
+    page = render(
+        "paper.html",
+        folder=TEMPLATES,
+        tables=tables,
+        notes=notes,
+        figures={title: embedded(image) for title, image in figures.items()},
+        prompt=VARIANTS["paper"].template,
+        cases=CASES if case else None,
+    )
     write_text(out / "index.html", page)
     return out / "index.html"
 
@@ -179,3 +200,48 @@ def ranker_rows_table(stages: Sequence[Row] | None) -> Table:
     ]
     heads = ("candidates", "questions", "sets", "questions, paper", "sets, paper")
     return Table("Table 7: rows of the SFT ranker", heads, lines)
+
+
+def differences_table(lines: Mapping[int, Sequence[Line]]) -> Table | None:
+    """Return a table with a line for each arm and metric of Tables 3 to 5; None if none of them was chosen."""
+    found: list[tuple[str, ...]] = []
+    for number in ARM_TABLES:
+        of_table = lines.get(number, ())
+        for reference in (line for line in of_table if line.row.arm == TRAINED):
+            for arm in (line for line in of_table if line.row.arm != TRAINED):
+                pairs = zip(reference.cells, arm.cells, strict=True)
+                found += [_compared(reference, arm, one, other) for one, other in pairs]
+    return Table(DIFFERENCES, DIFFERENCE_HEADS, found) if found else None
+
+
+def _compared(reference: Line, arm: Line, one: Cell, other: Cell) -> tuple[str, ...]:
+    here, p = NONE, NONE
+    if reference.scorer and arm.scorer and one.open is None and other.open is None:
+        own, minus = reference.scorer.metrics[one.metric], arm.scorer.metrics[other.metric]
+        if test := paired_test(own, minus, reference.draws):
+            low, high = test.interval or (None, None)
+            here = with_interval(test.difference, low, high, "+.3f")
+            p = NONE if test.p is None else f"{test.p:.4f}"
+    assert one.printed is not None and other.printed is not None
+    needed = correlation_needed(one.printed, other.printed, RAGCHECKER_INSTANCES) if one.metric == "pearson" else None
+    printed = f"{one.printed - other.printed:+.3f}"
+    return arm.row.name, one.metric, here, p, printed, NONE if needed is None else f"{needed:.3f}"
+
+
+def correlation_needed(first: float, second: float, n: int) -> float | None:
+    """Return how strongly two scorers must correlate for the difference of their correlations to be significant.
+
+    first, second: Pearson's r of each with the same labels, of n instances. Returns the smallest correlation between
+    their values, in steps of STEP, at which Williams' t (Steiger 1980, Psychological Bulletin 87, equation 7) has
+    p < ARM_LEVEL, two-sided. None if there is no such correlation.
+    """
+    from scipy import stats
+
+    least = stats.t.ppf(1 - ARM_LEVEL / 2, n - 3)
+    highest = first * second + math.sqrt((1 - first**2) * (1 - second**2))  # no three variables can correlate more
+    for between in np.arange(0.0, highest, STEP):
+        determinant = 1 - first**2 - second**2 - between**2 + 2 * first * second * between
+        noise = 2 * (n - 1) / (n - 3) * determinant + ((first + second) / 2) ** 2 * (1 - between) ** 3
+        if abs(first - second) * math.sqrt((n - 1) * (1 + between) / noise) > least:
+            return float(between)
+    return None

@@ -5,12 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from eval_benchmarks.bench_settings import check_names
-from eval_benchmarks.output.curves import Curves, read_curves
 from experiments.arm_commands import RL, ArmRun, Experiment, arm_runs, read_experiment, run_name
 from experiments.arm_results import read_results
 from experiments.paper.methods import RANKER
 from experiments.paper.paper_settings import PaperSettings
 from experiments.run_arms import StageError, StageProcesses
+from experiments.training_curves import Curves, read_curves
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, read_card, read_json
 from rag_zeval.judge.prompt import RANKING
@@ -29,7 +29,7 @@ class TrainedJudges:
     """
 
     def __init__(self, settings: PaperSettings):
-        words = [f"profile={settings.profile}", f"experiment={settings.experiment}"]
+        words = [f"profile={settings.profile}", "experiment=ablations"]  # its arms are the judges of Tables 3 to 5
         self.experiment: Experiment = read_experiment(load_config("experiments", words))
         seeds = list(dict.fromkeys(settings.seeds))
         if unknown := [seed for seed in seeds if seed not in self.experiment.seeds]:

@@ -17,9 +17,10 @@ import typer
 
 from experiments.training_runs import Which
 from rag_zeval.streams import command_line
+from rag_zeval.text import with_interval
 
 if TYPE_CHECKING:
-    from experiments.reward_audit.findings import Section
+    from experiments.reward_audit.findings import Measured, Section
     from experiments.reward_audit.replies import BeforeAndAfter
     from rag_zeval.files import Row
 
@@ -38,6 +39,7 @@ def reward_audit(
 ) -> None:
     from eval_benchmarks.bench_manifest import ROWS  # after --help: numpy loads slowly
     from eval_benchmarks.output.page import render
+    from experiments.markdown import TEMPLATES
     from experiments.reward_audit.findings import audit
     from experiments.reward_audit.replies import of_bench, of_run
     from rag_zeval.files import write_json, write_text
@@ -50,12 +52,17 @@ def reward_audit(
     content = {"runs": list(map(str, runs)), "comparisons": [_as_json(*one) for one in audited]}
     write_json(out / "reward_audit.json", content)
     page = out / "reward_audit.html"
-    write_text(page, render("reward_audit.html", name=name, audited=audited))
+    filters = {"figure": _figure}
+    write_text(page, render("reward_audit.html", filters=filters, folder=TEMPLATES, name=name, audited=audited))
     for comparison in comparisons:
         for side in (comparison.before, comparison.after):
             if side.damaged:
                 print(f"{comparison.name}, {side.label}: {len(side.damaged)} lines left out (first: {side.damaged[0]})")
     print(f"reward audit: {page}")
+
+
+def _figure(measured: Measured) -> str:
+    return with_interval(measured.value, measured.low, measured.high, none="–")
 
 
 def _as_json(comparison: BeforeAndAfter, sections: Sequence[Section]) -> Row:
@@ -64,13 +71,7 @@ def _as_json(comparison: BeforeAndAfter, sections: Sequence[Section]) -> Row:
         for name, side in (("before", comparison.before), ("after", comparison.after))
     }
     figures = {
-        line.name: {
-            "label": line.label,
-            "before": asdict(line.before),
-            "after": asdict(line.after),
-            "difference": line.difference and asdict(line.difference),
-            "apart": line.apart,
-        }
+        line.name: {key: value for key, value in asdict(line).items() if key != "name"} | {"apart": line.apart}
         for section in sections
         for line in section.lines
     }

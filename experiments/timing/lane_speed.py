@@ -19,9 +19,8 @@ import tarfile
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -35,22 +34,18 @@ ROOT = Path(__file__).resolve().parents[2]
 SIDE = Path(__file__).with_name("lane_side.py")
 SIDES = ("plain", "before", "now")
 PRECISIONS = ("fp32", "bf16")
+PROMPTS, ROLLOUTS, NEW_TOKENS = 2, 8, 320  # of a step: prompts, rollouts of each, and the most tokens of a rollout
 MARGIN = 1e-3  # largest relative difference of the gradient's norm between `before` and `now`, in fp32
 HEAD = (
     "| | precision | rollouts, tokens/s | update, tokens/s | rollouts/minute | products | memory, rollouts and update |"
 )
 
 
-def lane_speed(
-    prompts: Annotated[int, typer.Option(min=1, help="The number of prompts of the step.")] = 2,
-    rollouts: Annotated[int, typer.Option(min=1, help="The number of rollouts of each prompt.")] = 8,
-    new_tokens: Annotated[int, typer.Option(min=1, help="The maximum length of a rollout, in tokens.")] = 320,
-    rounds: Annotated[int, typer.Option(min=1, help="How often to time each part; the table has medians.")] = 1,
-) -> None:
+def lane_speed() -> None:
     with TemporaryDirectory() as folder:
         unpack_before(Path(folder))
         roots = {"plain": ROOT, "before": Path(folder), "now": ROOT}
-        print(table(found := measure(roots, first_prompts(prompts), rollouts, new_tokens, rounds)))
+        print(table(found := measure(roots, first_prompts(PROMPTS))))
     if not agree(found):
         print("the lanes before and now do not agree in fp32")
         raise typer.Exit(1)
@@ -82,23 +77,22 @@ def first_prompts(n: int) -> list[list[int]]:
     return [list(chat_ids(tokenizer, row["prompt"])) for row in rows]
 
 
-Found = dict[tuple[str, str], dict[str, list[dict[str, Any]]]]  # by side and precision, then part: one for each round
+Found = dict[tuple[str, str], dict[str, dict[str, Any]]]  # by side and precision, then by part
 
 
-def measure(roots: dict[str, Path], prompts: Sequence[list[int]], rollouts: int, new_tokens: int, rounds: int) -> Found:
+def measure(roots: dict[str, Path], prompts: Sequence[list[int]]) -> Found:
     """Run every part on every side, and print a line for each."""
     settings = load_config("train", ["profile=small"])
-    work: dict[str, Any] = {"model": str(ROOT / settings.base_model), "new_tokens": new_tokens, "rollouts": rollouts}
-    work["prompts"] = [prompt for prompt in prompts for _ in range(rollouts)]
-    found: Found = {(side, precision): {"decode": [], "update": []} for precision in PRECISIONS for side in SIDES}
+    work: dict[str, Any] = {"model": str(ROOT / settings.base_model), "new_tokens": NEW_TOKENS, "rollouts": ROLLOUTS}
+    work["prompts"] = [prompt for prompt in prompts for _ in range(ROLLOUTS)]
+    found: Found = {(side, precision): {} for precision in PRECISIONS for side in SIDES}
     for part in ("decode", "update"):
-        for number in range(1, rounds + 1):
-            for (side, precision), parts in found.items():
-                asked = {**work, "part": part, "precision": precision, "plain": side == "plain"}
-                parts[part].append(one := run(roots[side], asked))
-                one.setdefault("tokens", sum(len(ids) for ids, _ in one.get("written", work.get("written", ()))))
-                print(f"{part} {number}/{rounds}, {side}, {precision}: {one['seconds']:.1f} s", flush=True)
-        work["written"] = found["now", "fp32"]["decode"][0]["written"]  # all sides update on these
+        for (side, precision), parts in found.items():
+            asked = {**work, "part": part, "precision": precision, "plain": side == "plain"}
+            one = parts[part] = run(roots[side], asked)
+            one["tokens"] = sum(len(ids) for ids, _ in one.get("written", work.get("written", ())))
+            print(f"{part}, {side}, {precision}: {one['seconds']:.1f} s", flush=True)
+        work["written"] = found["now", "fp32"]["decode"]["written"]  # all sides update on these
     return found
 
 
@@ -124,23 +118,22 @@ def run(root: Path, work: dict[str, Any]) -> dict[str, Any]:
 def agree(found: Found) -> bool:
     """Whether `before` and `now` sample the same tokens and have gradients of the same norm, in fp32."""
     before, now = found["before", "fp32"], found["now", "fp32"]
-    tokens = [[ids for ids, _ in lane["decode"][0]["written"]] for lane in (before, now)]
-    norms = [lane["update"][0]["norm"] for lane in (before, now)]
+    tokens = [[ids for ids, _ in lane["decode"]["written"]] for lane in (before, now)]
+    norms = [lane["update"]["norm"] for lane in (before, now)]
     return tokens[0] == tokens[1] and abs(norms[0] - norms[1]) <= MARGIN * max(norms)
 
 
 def table(found: Found) -> str:
-    """Return the medians as a Markdown table."""
     lines = [HEAD, "|---|---|---:|---:|---:|---:|---:|"]
     for (side, precision), parts in found.items():
         decode, update = parts["decode"], parts["update"]
-        speeds = [median(one["tokens"] / one["seconds"] for one in part) for part in (decode, update)]
+        speeds = [part["tokens"] / part["seconds"] for part in (decode, update)]
         # for rollouts of the same length on all sides: `plain` samples other tokens
-        tokens = update[0]["tokens"] / len(decode[0]["written"])
+        tokens = update["tokens"] / len(decode["written"])
         per_minute = 60 / sum(tokens / speed for speed in speeds)
-        memory = " and ".join(f"{max(one['gib'] for one in part):.1f}" for part in (decode, update))
-        share = f"{median(one['products'] for one in update):.0%}"
-        cells = [side, precision, *(f"{speed:.0f}" for speed in speeds), f"{per_minute:.1f}", share, f"{memory} GiB"]
+        memory = f"{decode['gib']:.1f} and {update['gib']:.1f} GiB"
+        shares = f"{per_minute:.1f}", f"{update['products']:.0%}"
+        cells = [side, precision, *(f"{speed:.0f}" for speed in speeds), *shares, memory]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -18,7 +18,6 @@ import io
 import os
 import sys
 from contextlib import redirect_stderr, redirect_stdout
-from typing import Annotated
 
 import typer
 
@@ -26,18 +25,13 @@ from experiments.timing.pairs import table
 from rag_zeval.streams import command_line
 
 
-def step_speed(
-    prompts: Annotated[int, typer.Option(min=1, help="The number of prompts of the step.")] = 8,
-    rollouts: Annotated[int, typer.Option(min=1, help="The number of rollouts of each prompt.")] = 8,
-    new_tokens: Annotated[int, typer.Option(min=1, help="The maximum length of a rollout, in tokens.")] = 640,
-    pairs: Annotated[int, typer.Option(min=1, help="How often to time each part.")] = 3,
-) -> None:
+def step_speed() -> None:
     os.environ.setdefault("VERL_PLATFORM", "cpu")  # verl reads both when it is first imported
     os.environ.setdefault("VERL_USE_EXTERNAL_MODULES", "train.verl_cpu")
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):  # verl prints a lot
         from experiments.timing.step_sides import measure_step
 
-    step = measure_step(prompts, rollouts, new_tokens, pairs)
+    step = measure_step(prompts=8, rollouts=8, new_tokens=640, pairs=3)
     print(table(step, "plain"))
     if not all(part.equal for part in step):
         raise typer.Exit(1)

@@ -43,7 +43,7 @@ def copy(kept: Path, out: Path, request: pytest.FixtureRequest) -> Path:
 
 def test_a_run_is_read_back_as_it_was_written(run: Path) -> None:
     settings, trials = read_bench(run)
-    results = BenchResults(group_trials(trials), settings.bootstrap.draws, settings.bootstrap.seed)
+    results = BenchResults(group_trials(trials), settings.bootstrap.draws)
     assert summary_rows(results) == json.loads((run / "summary.json").read_text())
     assert [trial.scorer for trial in trials] == ["bleu", "rag_zeval", "rag_zeval"]
 
@@ -53,7 +53,7 @@ def test_any_two_scorers_are_compared_without_asking_anybody(run: Path, judge_se
     yes = f"rag_zeval by {judge_server.spec('yes')}"
     assert main([str(run), "bleu", yes]) == 0
     shown = capsys.readouterr().out
-    results = BenchResults(group_trials(read_bench(run)[1]), draws=100, seed=0)
+    results = BenchResults(group_trials(read_bench(run)[1]), draws=100)
     bleu, judge, _ = results.scorers
     for row in pair_rows(results, bleu, judge):
         (line,) = [line.split() for line in shown.splitlines() if re.match(rf" {row['metric']} ", line)]
@@ -102,12 +102,12 @@ def scored_by(model: str, *rows: Sequence[float | None]) -> ScorerTrials:
 def test_how_often_two_judges_agree_counts_answers_and_rankings() -> None:
     first = scored_by("a", (1.0, 0.5), (0.5, 0.5), (1.0, None), (None, None), (0.2, 0.1, 0.0), (None, 0.5))
     second = scored_by("b", (0.995, 0.4), (0.5, 0.49), (1.0, None), (None, None), (0.2, 0.0, 0.1), (0.5, 0.5))
-    scores, rankings = agreement_rows(BenchResults([first, second], draws=200, seed=0), first, second)
+    scores, rankings = agreement_rows(BenchResults([first, second], draws=200), first, second)
     assert scores["metric"] == "same_score" and (scores["value"], scores["n"]) == (pytest.approx(6 / 10), 10)
     assert rankings["metric"] == "same_ranking" and (rankings["value"], rankings["n"]) == (pytest.approx(1 / 4), 4)
     assert all(0 <= row["ci_low"] <= row["value"] <= row["ci_high"] <= 1 for row in (scores, rankings))
     nothing = scored_by("c", (None, None))
-    assert agreement_rows(BenchResults([nothing], draws=10, seed=0), nothing, nothing) == []
+    assert agreement_rows(BenchResults([nothing], draws=10), nothing, nothing) == []
 
 
 def test_what_cannot_be_compared_is_said(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,7 +143,6 @@ def test_what_cannot_be_compared_is_said(run: Path, tmp_path: Path, capsys: pyte
             lambda m: m["config"]["bootstrap"].update(draws=10**12),
             r"draws: must be a whole number from 1 to 1,000,000, ",
         ),
-        (lambda m: m["config"]["bootstrap"].update(seed=2**64), r"seed: must be a whole number from 0 to"),
         (lambda m: m["config"]["nano_eval"].update(n=10**9), r"n: must be a whole number from 1 to 100,000, fo"),
         (
             lambda m: m["config"]["bootstrap"].update(draws=float("nan")),

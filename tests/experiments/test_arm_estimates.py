@@ -90,7 +90,7 @@ def test_the_interval_covers_the_truth_as_often_as_it_says(
 @given(st.lists(st.integers(-20, 20), min_size=1, max_size=6))
 def test_by_seeds_alone_is_students_interval(values: list[int]) -> None:
     models = [mean_metric("m", [float(value)] * N) for value in values]
-    row = estimate([mean_metric("m", [0.0] * N)], models, 60, 0, [*range(len(values))])
+    row = estimate([mean_metric("m", [0.0] * N)], models, 60, [*range(len(values))])
     if len(set(values)) > 1:
         found = stats.ttest_1samp(values, 0).confidence_interval(0.95)
         assert (row["t_low"], row["t_high"]) == pytest.approx((found.low, found.high))

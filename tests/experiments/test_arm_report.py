@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from eval_benchmarks.benchmark import Metric
-from eval_benchmarks.output.curves import BLUE, GREEN, RED
+from eval_benchmarks.output.figure import BLUE, GREEN, RED
 from experiments import __main__ as program
 from experiments.arm_commands import run_name
 from experiments.arm_estimates import UNREAD
@@ -201,12 +201,12 @@ def test_files_that_do_not_belong_together_are_refused(
 def test_figures_have_the_colours_of_the_paper(place: Any) -> None:
     """Its captions: curriculum red, static 3 green, static 4 blue; grounding red, claims blue, entailment green."""
     arms = {arm: [{"reward": np.full(STEPS, value)}] for arm, value in (("curriculum", 3), ("3", 2), ("4", 1))}
-    heights = [place(reward_figure(arms, 1), colour)[1] for colour in (RED, GREEN, BLUE)]
+    heights = [place(reward_figure(arms), colour)[1] for colour in (RED, GREEN, BLUE)]
     assert heights == sorted(heights)  # row 0 is the highest
     flat = {str(arm): [{"reward": np.full(STEPS, float(arm))}] for arm in range(7)}  # more arms than colours
-    assert reward_figure(flat, 1) != reward_figure({arm: flat[arm] for arm in list(flat)[:6]}, 1)
+    assert reward_figure(flat) != reward_figure({arm: flat[arm] for arm in list(flat)[:6]})
     run = {name: np.full(STEPS, 0.5) for name in ("evidence", "claims", "entailment")}
-    columns = [place(grounding_figure([run], 1), colour)[0] for colour in (RED, BLUE, GREEN)]
+    columns = [place(grounding_figure([run]), colour)[0] for colour in (RED, BLUE, GREEN)]
     assert columns == sorted(columns)
 
 

@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval_benchmarks.output.curves import METRICS
 from experiments.arm_report import grounding_figure, reward_figure
 from experiments.dynamics.__main__ import main
 from experiments.dynamics.entailment import SPECS, entailment_by_step, open_scorer
@@ -25,16 +24,17 @@ from experiments.dynamics.run import (
     DrawnRun,
     RolloutGroup,
     claims_in_between,
-    count_groups,
     derived_curves,
     describe_beside,
     describe_changes,
     describe_groups,
+    difference,
     read_groups,
     read_runs,
     validation_points,
 )
 from experiments.paper.figures import with_entailment
+from experiments.training_curves import METRICS
 from rag_zeval.models.nli import NLI
 from rag_zeval.stages import world
 
@@ -132,8 +132,8 @@ def test_what_rollouts_differ_in_is_counted_by_prompt(first: list[str], later: l
         dump(Path(folder), "train", 2, [*of_prompts(later, rng), "no rollout"], torn)
         dump(Path(folder), "train", 3, [{**ranked(2), "uid": "later_0_0", "score": 0}])  # the log has no such step
         groups = read_groups(Path(folder), {1: {}, 2: {}})
-    assert count_groups(groups) == Counter([*first, *later])
-    assert describe_groups(count_groups(groups)).count(" for ") == (4 if groups else 0)
+    assert Counter(difference(group.rewards) for group in groups) == Counter([*first, *later])
+    assert describe_groups(groups).count(" for ") == (4 if groups else 0)
     assert [group.step for group in groups] == [1] * len(first) + [2] * len(later)
 
 
@@ -264,7 +264,7 @@ def test_runs_are_told_apart_without_colours(monkeypatch: pytest.MonkeyPatch) ->
     [reward] = [figure for figure in FIGURES if figure.name == "figure-4"]
     assert draw(reward, [one, other]) != draw(reward, [other, one])
     arms, swapped = ({"a": [a], "b": [b]} for a, b in ((first, second), (second, first)))
-    assert reward_figure(arms, 5) != reward_figure(swapped, 5)
+    assert reward_figure(arms) != reward_figure(swapped)
 
 
 @given(
@@ -292,7 +292,7 @@ def test_the_papers_figure_3_has_the_entailment_of_the_training_rollouts(run: Pa
     assert reason is None and len(curves["entailment"]) == 8
     assert curves["entailment"][1] == 0.75 and np.isnan(np.delete(curves["entailment"], 1)).all()
     two_panels = {name: curve for name, curve in curves.items() if name != "entailment"}
-    wide, narrow = (int.from_bytes(grounding_figure([of], 5)[16:20], "big") for of in (curves, two_panels))
+    wide, narrow = (int.from_bytes(grounding_figure([of])[16:20], "big") for of in (curves, two_panels))
     assert 2 * wide == 3 * narrow
     assert with_entailment(judges, None) == ([], f"entailment={SPECS} measures it in the saved rollouts")
     (run / "rollouts" / "train" / "2.jsonl").unlink()

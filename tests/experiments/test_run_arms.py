@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eval_benchmarks.benchmark import MeanOfMetrics, Metric
-from eval_benchmarks.output.curves import METRICS
 from experiments import __main__ as program
 from experiments.arm_commands import BASE, ArmRun, StageCommand, read_experiment
 from experiments.arm_results import (
@@ -28,6 +27,7 @@ from experiments.arm_results import (
     write_result,
 )
 from experiments.run_arms import ExperimentWork, StageError, StageProcesses
+from experiments.training_curves import METRICS
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, file_sha256, write_json, write_text
 from rag_zeval.stages.config import load_config

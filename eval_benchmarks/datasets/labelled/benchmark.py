@@ -16,7 +16,7 @@ from eval_benchmarks.bench_settings import RunSettings
 from eval_benchmarks.benchmark import Benchmark, MeanOfMetrics, Metric, examples_hash
 from eval_benchmarks.datasets.labelled.description import MACRO, Description, read_description
 from eval_benchmarks.datasets.labelled.spans import Claim, overlap, unsupported_spans
-from eval_benchmarks.datasets.labelled.texts import Document, LabelledText, SplitTexts, find_files, read_split
+from eval_benchmarks.datasets.labelled.texts import Document, LabelledText, find_files, read_split
 from rag_zeval.errors import InputError
 from rag_zeval.judge.example import Example
 from rag_zeval.scorers.score import Scored
@@ -44,18 +44,9 @@ AUROC = "auroc"
 OF_SPANS: dict[str, Formula] = {"span_f1": f1, "span_precision": precision, "span_recall": recall}
 
 
-@dataclass(frozen=True)
-class JudgedText:
-    """A text's score, and its claims.
-
-    value: None if there is no score. claims: None if the scorer writes none, or if they could not be read.
-    """
-
-    value: float | None = None
-    claims: list[Claim] | None = None
-
-
-JudgedTexts = Mapping[tuple[str, int], JudgedText]  # by example id, and position among its answers
+Place = tuple[str, int]  # of a text: example id, and position among its answers
+Values = Mapping[Place, float | None]  # scores
+Claims = Mapping[Place, list[Claim] | None]  # None if the scorer writes no claims, or if they could not be read
 
 
 class Split:
@@ -72,7 +63,7 @@ class Split:
             by_document.setdefault(text.document, []).append(text)
         self.texts = [text for own in by_document.values() for text in own]
         self.examples: list[Example] = []
-        self.places: list[tuple[str, int]] = []
+        self.places: list[Place] = []
         for number, (document, own) in enumerate(by_document.items()):
             calls = math.ceil(len(own) / per_call)
             bounds = [len(own) * call // calls for call in range(calls + 1)]
@@ -89,16 +80,16 @@ class Split:
         labels = (text.supported[reading] for text in self.texts)
         return np.array([math.nan if label is None else float(label) for label in labels])
 
-    def values(self, judged: JudgedTexts) -> Floats:
+    def values(self, known: Values) -> Floats:
         """Return the scores (texts,); NaN where there is none."""
-        found = (judged.get(place, JudgedText()).value for place in self.places)
+        found = map(known.get, self.places)
         return np.array([math.nan if value is None else value for value in found])
 
-    def overlaps(self, judged: JudgedTexts, reading: int) -> Floats:
+    def overlaps(self, known: Claims, reading: int) -> Floats:
         """Return (texts, 3) of `spans.overlap`; NaN if the text has no spans, or if its claims were not read."""
         counts = np.full((len(self.texts), 3), math.nan)
         for at, (text, place) in enumerate(zip(self.texts, self.places, strict=True)):
-            claims = judged.get(place, JudgedText()).claims
+            claims = known.get(place)
             if claims is not None and text.spans is not None:
                 counts[at] = overlap(unsupported_spans(text.text, claims), text.spans[reading])
         return counts
@@ -136,11 +127,11 @@ class Labelled(Benchmark):
     absolute = True
     no_human = "the data have one label for each text"
 
-    def __init__(self, name: str, description: Description, test: SplitTexts, dev: SplitTexts | None):
+    def __init__(self, name: str, description: Description, test: list[LabelledText], dev: list[LabelledText]):
         self.name, self._description = name, description
         self.published = description.published
-        self.dev = Split(dev.texts if dev else [], "dev-", description.per_call)
-        self.test = Split(test.texts, "", description.per_call)
+        self.dev = Split(dev, "dev-", description.per_call)
+        self.test = Split(test, "", description.per_call)
         self.examples = [*self.dev.examples, *self.test.examples]
         labels = [[text.supported, text.spans] for split in (self.dev, self.test) for text in split.texts]
         self.data_hash = examples_hash(self.examples, labels)
@@ -169,10 +160,10 @@ class Labelled(Benchmark):
 
     def scores(self, scored: Mapping[str, Scored]) -> Floats:
         """Return the scores (texts,) of the test part; NaN where there is none."""
-        return self.test.values(_read_once(scored))
+        return self.test.values(_read_once(scored)[0])
 
     def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
-        judged = _read_once(scored)
+        values, claims = _read_once(scored)
         metrics: list[Metric] = []
         for number, reading in enumerate(self._description.readings):
             prefix = f"{reading.name}:" if reading.name else ""
@@ -180,27 +171,28 @@ class Labelled(Benchmark):
             if not counted.any():  # a small file may hold no text with a label of this reading
                 continue
             averaged = counted & self._of_two_classes(number)
-            of_names = [self._averaged(prefix, column, counted, averaged) for column in self._columns(judged, number)]
+            columns = self._columns(values, claims, number)
+            of_names = [self._averaged(prefix, column, counted, averaged) for column in columns]
             # all metrics of a data set together, because they share their draws
             metrics += itertools.chain.from_iterable(zip(*of_names, strict=True))
         return metrics
 
-    def _columns(self, judged: JudgedTexts, reading: int) -> Iterator[MetricColumn]:
-        values, labels, documents = self.test.values(judged), self.test.supported(reading), self.test.documents
+    def _columns(self, known: Values, claims: Claims, reading: int) -> Iterator[MetricColumn]:
+        values, labels, documents = self.test.values(known), self.test.supported(reading), self.test.documents
 
         def of_sums(name: str, parts: Floats, formula: Formula, scored: Mask) -> MetricColumn:
             return MetricColumn(name, lambda rows: OfSums(parts[rows], formula, documents[rows]), scored)
 
         there = ~np.isnan(values)
-        says_tuned = self._tuned(judged, reading)
+        says_tuned = self._tuned(known, reading)
         for suffix, says in (("", np.where(there, values >= THRESHOLD, math.nan)), (TUNED, says_tuned)):
             counts = confusion(says == 1, labels == 1)
             for name, formula in BY_THRESHOLD.items():
                 yield of_sums(name + suffix, counts, formula, ~np.isnan(says))
         yield MetricColumn(AUROC, lambda rows: Auroc(values[rows], labels[rows] == 1, documents[rows]), there)
         has_spans = all(text.spans is not None for text in self.test.texts)
-        if has_spans and any(text.claims is not None for text in judged.values()):
-            overlaps = self.test.overlaps(judged, reading)
+        if has_spans and any(of_text is not None for of_text in claims.values()):
+            overlaps = self.test.overlaps(claims, reading)
             for name, formula in OF_SPANS.items():
                 yield of_sums(name, overlaps, formula, ~np.isnan(overlaps[:, 0]))
 
@@ -236,17 +228,17 @@ class Labelled(Benchmark):
         both = {*data_sets[labels == 1]} & {*data_sets[labels == 0]}
         return np.array([name in both for name in data_sets], dtype=bool)
 
-    def _tuned(self, judged: JudgedTexts, reading: int) -> Floats:
+    def _tuned(self, known: Values, reading: int) -> Floats:
         """Return which texts of the test part reach the tuned threshold of their data set (texts,): 1 or 0.
 
         NaN where the score or the threshold is missing.
         """
-        test = self.test.values(judged)
+        test = self.test.values(known)
         says = np.full(len(test), math.nan)
         for split, tuned_on, applied_to in self._tuning():
-            values, labels = split.values(judged)[tuned_on], split.supported(reading)[tuned_on]
-            known = ~np.isnan(values) & ~np.isnan(labels)
-            threshold = best_threshold(values[known], labels[known] == 1)
+            values, labels = split.values(known)[tuned_on], split.supported(reading)[tuned_on]
+            both = ~np.isnan(values) & ~np.isnan(labels)
+            threshold = best_threshold(values[both], labels[both] == 1)
             if threshold is not None:
                 chosen = applied_to & ~np.isnan(test)
                 says[chosen] = test[chosen] >= threshold
@@ -265,20 +257,20 @@ class Labelled(Benchmark):
             yield self.test, first, second
 
 
-def _read_once(scored: Mapping[str, Scored]) -> JudgedTexts:
-    """Return what a trial's rows say about each text.
+def _read_once(scored: Mapping[str, Scored]) -> tuple[Values, Claims]:
+    """Return the scores and claims of all texts in a trial's rows.
 
     Every access to a row reads it from its file, so it is read only once here.
     """
-    judged = {}
+    values: dict[Place, float | None] = {}
+    claims: dict[Place, list[Claim] | None] = {}
     for row in scored.values():
         candidates = row.parts.get("trajectory") or [None] * len(row.scores)
-        for place, (value, candidate) in enumerate(zip(row.values, candidates, strict=True)):
-            claims = (
-                [(claim["claim"], claim["is_supported"]) for claim in candidate["atomic_claims"]] if candidate else None
-            )
-            judged[row.id, place] = JudgedText(value, claims)
-    return judged
+        for at, (value, candidate) in enumerate(zip(row.values, candidates, strict=True)):
+            said = candidate["atomic_claims"] if candidate else None
+            values[row.id, at] = value
+            claims[row.id, at] = said and [(claim["claim"], claim["is_supported"]) for claim in said]
+    return values, claims
 
 
 def load(name: str, settings: RunSettings) -> tuple[Labelled | None, list[str]]:
@@ -295,7 +287,7 @@ def load(name: str, settings: RunSettings) -> tuple[Labelled | None, list[str]]:
     shared = {*find_files(data_dir, description.test.files)} & {*find_files(data_dir, dev.files)} if dev else set()
     if dev and shared and not description.test.excludes(dev):
         raise InputError(f"{name}: {min(shared)} is of both test and dev: its rows would tune their own threshold")
-    test = read_split(description, description.test, data_dir)
-    benchmark = Labelled(Path(name).stem, description, test, read_split(description, dev, data_dir) if dev else None)
-    lines += [f"{name}: {count} {description.texts}: {reason}" for reason, count in test.left_out.items()]
-    return benchmark, lines
+    test, left_out = read_split(description, description.test, data_dir)
+    held_out = read_split(description, dev, data_dir)[0] if dev else []
+    lines += [f"{name}: {count} {description.texts}: {reason}" for reason, count in left_out.items()]
+    return Labelled(Path(name).stem, description, test, held_out), lines

@@ -54,25 +54,16 @@ class LabelledText:
     spans: tuple[Spans, ...] | None = None
 
 
-@dataclass(frozen=True)
-class SplitTexts:
-    """The texts of a part that count.
-
-    left_out: how many rows were left out, by the reason.
-    """
-
-    texts: list[LabelledText]
-    left_out: Mapping[str, int]
-
-
 def find_files(data_dir: Path, pattern: str) -> list[Path]:
     """Return the files in `data_dir` that fit a pattern. An absolute pattern is looked up where it says."""
     found = glob.iglob(pattern, root_dir=data_dir, recursive=True)
     return sorted(path for path in map(data_dir.joinpath, found) if path.is_file())
 
 
-def read_split(description: Description, split: SplitFiles, data_dir: Path) -> SplitTexts:
-    """Read the texts of a part, in the order of its files.
+def read_split(
+    description: Description, split: SplitFiles, data_dir: Path
+) -> tuple[list[LabelledText], Mapping[str, int]]:
+    """Return the texts of a part, in the order of its files, and how many rows were left out, by the reason.
 
     A document that many rows repeat is kept in memory once. Raises InputError, naming file, line and field, for a row
     that does not fit. Also raises it if no row counts.
@@ -90,7 +81,7 @@ def read_split(description: Description, split: SplitFiles, data_dir: Path) -> S
         texts.append(replace(text, document=documents.setdefault(document, document)))
     if not texts:
         raise InputError(f"{data_dir / split.files}: the files have no row that can be used")
-    return SplitTexts(texts, left_out)
+    return texts, left_out
 
 
 def _read(

@@ -220,7 +220,7 @@ def test_a_scorer_without_claims_has_no_span_metrics(ragtruth: Path) -> None:
 def test_published_values_stand_below_and_each_reading_has_a_table(ragtruth: Path, make_trial: Any) -> None:
     benchmark, _ = load(ragtruth, "ragtruth")
     trial = make_trial(benchmark, scored(benchmark, lambda text: len(text) % 3 / 2), "bleu", None)
-    rows = summary_rows(BenchResults(group_trials([trial]), draws=20, seed=0))
+    rows = summary_rows(BenchResults(group_trials([trial]), draws=20))
     assert of_labelled(rows)
     first, second = labelled_tables("ragtruth", rows)
     assert (first.title, second.title) == ("ragtruth", "ragtruth (flagged_supported)")
@@ -238,7 +238,7 @@ def test_a_value_of_fewer_texts_than_its_line_says_so(tmp_path: Path, make_trial
     write_claims(tmp_path / "aggrefact/dev.csv", {"Wice": DEV["Wice"]})
     benchmark, _ = load(tmp_path, "aggrefact")
     trial = make_trial(benchmark, scored(benchmark, SCORES.__getitem__), "bleu", None)
-    [table] = labelled_tables("aggrefact", summary_rows(BenchResults(group_trials([trial]), draws=20, seed=0)))
+    [table] = labelled_tables("aggrefact", summary_rows(BenchResults(group_trials([trial]), draws=20)))
     line = dict(zip(table.heads, next(line for line in table.lines if line[2] == "macro average"), strict=True))
     assert line["n"] == "6" and "(n = 4)" in line["balanced acc. tuned"] and "n =" not in line["AUROC"]
     assert "no tuned threshold for Reveal: the dev part has no text of them" in benchmark.about[-1]

@@ -25,13 +25,14 @@ from eval_benchmarks.output.page import TEMPLATES
 from eval_benchmarks.output.summary import summary_rows
 from eval_benchmarks.output.table import Table, escape_latex, latex, markdown
 from eval_benchmarks.trials import BenchResults, Trial, group_trials
+from experiments.markdown import TEMPLATES as STUDIES
 from rag_zeval.scorers.score import Score, Scored
 
 HOSTILE = '<script>alert("1")</script> & {{ 7 * 7 }} \\input{x}'
 
 
 def results(trials: list[Trial], draws: int = 20) -> BenchResults:
-    return BenchResults(group_trials(trials), draws, seed=0)
+    return BenchResults(group_trials(trials), draws)
 
 
 @pytest.fixture
@@ -229,7 +230,7 @@ def test_figures_of_an_earlier_run_do_not_stay(written: Any, judged: Any) -> Non
     assert [note.split(" ")[0] for note in report.notes] == ["nano_eval:", "densities.png", "cases.html"]
 
 
-@pytest.mark.parametrize("template", sorted(TEMPLATES.glob("*.html")), ids=lambda path: path.name)
+@pytest.mark.parametrize("template", [*TEMPLATES.glob("*.html"), *STUDIES.glob("*.html")], ids=lambda path: path.name)
 def test_every_page_follows_the_colour_scheme_and_only_its_tables_scroll_sideways(template: Path) -> None:
     source = template.read_text()
     assert source.startswith('{% extends "page.html" %}')  # its style has both schemes, and it loads nothing

@@ -20,11 +20,11 @@ from eval_benchmarks.trials import BenchResults, Trial, group_trials
 from rag_zeval.files import Row
 from rag_zeval.statistics.bootstrap import Correlation, multiplicities
 
-DRAWS, SEED = 200, 3
+DRAWS = 200
 
 
 def rows_of(trials: list[Trial], metric: str, draws: int = 200) -> list[Row]:
-    rows = summary_rows(BenchResults(group_trials(trials), draws, 7))
+    rows = summary_rows(BenchResults(group_trials(trials), draws))
     assert all(list(row) == summary.KEYS for row in rows)
     return [row for row in rows if row["metric"] == metric and row["scorer"] == "judge"]
 
@@ -56,7 +56,7 @@ def test_trials_are_one_row_whose_draws_take_the_same_instances_for_all(pairs: A
     there = table[~np.isnan(table).all(1)]
     assert (row["n"], row["trials"]) == (len(there), len(scores))
     loop = []
-    for times in multiplicities(len(there), 200, 7).astype(int):
+    for times in multiplicities(len(there), 200, seed=0).astype(int):
         sample = np.repeat(there, times, axis=0)
         if not np.isnan(sample).all(0).any():
             loop.append(np.nanmean(sample, axis=0).mean())
@@ -110,7 +110,7 @@ def test_trials_of_models_that_come_between_others_stay_together(write_ragchecke
 
 def test_annotators_are_a_row_of_their_own(write_ragchecker: Any, trial: Any) -> None:
     benchmark = RagcheckerMeta(write_ragchecker())
-    rows = summary_rows(BenchResults(group_trials([trial(benchmark, 0, float)]), 50, 0))
+    rows = summary_rows(BenchResults(group_trials([trial(benchmark, 0, float)]), 50))
     (row,) = [row for row in rows if (row["scorer"], row["metric"]) == ("human", "spearman")]
     assert row["value"] == pytest.approx(stats.spearmanr(*benchmark.labels.T).statistic)
     assert (row["model"], row["n"], row["coverage"], row["calls"], row["files"]) == (None, 12, 1, None, [])
@@ -120,7 +120,7 @@ def textbook(n: int, first: Any, second: Any) -> tuple[float, list[float], float
     """Difference, its draws and the p-value, one resample at a time; `first` and `second` take a list of instances."""
     seen = first(np.arange(n)) - second(np.arange(n))
     draws = []
-    for times in multiplicities(n, DRAWS, SEED).astype(int):
+    for times in multiplicities(n, DRAWS, seed=0).astype(int):
         taken = np.repeat(np.arange(n), times)
         draws.append(first(taken) - second(taken))
     return seen, draws, (1 + sum(abs(draw - seen) > abs(seen) - 1e-9 for draw in draws)) / (1 + len(draws))
@@ -142,7 +142,7 @@ def test_a_mean_is_tested_by_all_ways_to_exchange_the_scorers(trials: int) -> No
         Metric("m", MeanOfMetrics(tuple(mean_metric("m", one.tolist()) for one in each)), np.ones(7, dtype=bool))
         for each in (first, second)
     )
-    test = paired_test(ours, theirs, DRAWS, SEED)
+    test = paired_test(ours, theirs, DRAWS)
     seen, draws, _ = textbook(7, lambda taken: first[:, taken].mean(), lambda taken: second[:, taken].mean())
     check(test, seen, draws, np.mean([value >= abs(d.mean()) - 1e-12 for value in exchanged]))
 
@@ -153,7 +153,7 @@ def test_few_instances_say_nothing_of_a_correlation() -> None:
         Metric("pearson", Correlation("pearson", np.array(x), labels), np.ones(3, dtype=bool))
         for x in ([1.0, 2.0, 3.0], [3.0, 1.0, 2.0])
     )
-    test = paired_test(ours, theirs, DRAWS, SEED)
+    test = paired_test(ours, theirs, DRAWS)
     assert test and test.difference > 0 and test.p is None
 
 
@@ -168,7 +168,7 @@ def test_a_correlation_is_tested_as_by_a_textbook_loop_on_what_both_scored() -> 
         return float(stats.kendalltau(np.repeat(x[both[taken]], 2), labels[both[taken]].ravel()).statistic)
 
     ours, theirs = (Metric("kendall", Correlation("kendall", x, labels), ~np.isnan(x)) for x in (first, second))
-    test = paired_test(ours, theirs, DRAWS, SEED)
+    test = paired_test(ours, theirs, DRAWS)
     check(test, *textbook(23, lambda taken: kendall(first, taken), lambda taken: kendall(second, taken)))
 
 
@@ -179,7 +179,7 @@ scores = st.lists(st.none() | st.integers(0, 4).map(lambda i: i / 4), min_size=1
 @given(scores, scores)
 def test_exchanging_the_scorers_negates_the_difference_and_keeps_p(first: Any, second: Any) -> None:
     one, other = mean_metric("m", first), mean_metric("m", second)
-    test, back = paired_test(one, other, DRAWS, SEED), paired_test(other, one, DRAWS, SEED)
+    test, back = paired_test(one, other, DRAWS), paired_test(other, one, DRAWS)
     if test is None:
         assert back is None and not (one.scored & other.scored).any()
         return
@@ -213,7 +213,7 @@ def test_each_scorer_is_tested_against_the_last_rag_zeval_as_one_family(
     others = [("bleu", None, 1), ("rag_zeval", "base", 2), ("ragas", "M", 3), ("rag_zeval", "silent", None)]
     judge = random_trial(benchmark, "rag_zeval", "judge", 9)
     trials = [*(random_trial(benchmark, *names) for names in others[:3]), judge, random_trial(benchmark, *others[3])]
-    rows = comparison_rows(BenchResults(group_trials(trials), DRAWS, SEED))
+    rows = comparison_rows(BenchResults(group_trials(trials), DRAWS))
     assert all(list(row) == comparisons.KEYS for row in rows)
     for metric in ("pearson", "kendall_missing_as_median"):
         family = [row for row in rows if row["metric"] == metric]
@@ -226,7 +226,7 @@ def test_each_scorer_is_tested_against_the_last_rag_zeval_as_one_family(
         assert sorted(row["p_holm"] for row in family) == pytest.approx(list(stepped))
     metrics = {m.name: m for m in benchmark.metrics(judge.scored)}
     bleu = {m.name: m for m in benchmark.metrics(trials[0].scored)}
-    test = paired_test(metrics["spearman"], bleu["spearman"], DRAWS, SEED)
+    test = paired_test(metrics["spearman"], bleu["spearman"], DRAWS)
     (row,) = [row for row in rows if (row["metric"], row["minus_scorer"]) == ("spearman", "bleu")]
     assert test and test.interval
     assert (row["difference"], row["ci_low"], row["p"]) == (test.difference, test.interval[0], test.p)
@@ -237,6 +237,6 @@ def test_without_scores_of_rag_zeval_nothing_is_tested_and_a_note_says_so(
 ) -> None:
     benchmark = RagcheckerMeta(write_ragchecker())
     trials = [random_trial(benchmark, "bleu", None, 1), random_trial(benchmark, "rag_zeval", "silent", None)]
-    report = make_report(BenchResults(group_trials(trials), DRAWS, SEED), [])
+    report = make_report(BenchResults(group_trials(trials), DRAWS), [])
     assert report.comparisons == []
     assert report.notes[0] == "ragchecker_meta: no tests against RAG-Zeval, because it has no scores here"

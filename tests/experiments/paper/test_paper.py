@@ -15,7 +15,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from eval_benchmarks.datasets.wikieval import Wikieval
-from eval_benchmarks.output.curves import BLUE, RED
+from eval_benchmarks.output.figure import BLUE, RED
 from eval_benchmarks.trials import Trial, group_trials
 from experiments.arm_commands import read_experiment
 from experiments.paper import bench_runs
@@ -23,11 +23,10 @@ from experiments.paper.__main__ import main
 from experiments.paper.bench_runs import plan_tables
 from experiments.paper.cells import Line
 from experiments.paper.costs import trainings_table, trainings_to_do
-from experiments.paper.differences import correlation_needed
 from experiments.paper.figures import panel_judge, score_densities
 from experiments.paper.methods import TABLES, paper_rows
 from experiments.paper.paper_settings import LITERAL, PaperSettings, mock_judge
-from experiments.paper.tables import ranker_rows_table, settings_table
+from experiments.paper.tables import correlation_needed, ranker_rows_table, settings_table
 from experiments.paper.trained_judges import TrainedJudges
 from rag_zeval.errors import InputError
 from rag_zeval.scorers.score import Score, Scored

@@ -22,20 +22,19 @@ def a_side(root: Path, work: dict[str, Any]) -> dict[str, Any]:
 @pytest.fixture
 def sides(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Two rollouts of one prompt, and nothing is run."""
+    monkeypatch.setattr(lane_speed, "PROMPTS", 1)
+    monkeypatch.setattr(lane_speed, "ROLLOUTS", 2)
     monkeypatch.setattr(lane_speed, "unpack_before", lambda folder: None)
     monkeypatch.setattr(lane_speed, "first_prompts", lambda n: [[5, 6]] * n)
     monkeypatch.setattr(lane_speed, "run", a_side)
     return monkeypatch
 
 
-ONE = ["--prompts", "1", "--rollouts", "2"]
-
-
 @pytest.mark.usefixtures("sides")
 def test_the_table_has_speeds_of_every_side_and_precision(capsys: pytest.CaptureFixture[str]) -> None:
-    assert lane_speed.main([*ONE, "--rounds", "2"]) == 0
+    assert lane_speed.main([]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 2 * 2 * 6 + 8  # parts, rounds, sides; the table
+    assert len(lines) == 2 * 6 + 8  # parts and sides; the table
     assert "| before | fp32 | 8 | 8 | 7.5 | 40% | 1.0 and 2.0 GiB |" in lines  # 60 tokens in 8 s, 2 rollouts in 16 s
     assert "| now | bf16 | 30 | 30 | 30.0 | 40% | 1.0 and 2.0 GiB |" in lines
 
@@ -47,7 +46,7 @@ def test_lanes_that_do_not_agree_are_told(sides: pytest.MonkeyPatch, capsys: pyt
         return {**a_side(root, work), **({"norm": next(norms)} if work["part"] == "update" else {})}
 
     sides.setattr(lane_speed, "run", a_run)
-    assert lane_speed.main(ONE) == 1
+    assert lane_speed.main([]) == 1
     assert "do not agree" in capsys.readouterr().out
 
 

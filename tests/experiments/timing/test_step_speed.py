@@ -26,10 +26,10 @@ def test_both_sides_of_the_real_thing_agree_and_exit_1_says_if_not(
     assert not torch.distributed.is_initialized()  # nothing is left for other tests
     assert [part.name for part in step] == PARTS and all(part.equal for part in step)
     assert sum(part.pairs[0][0] for part in step[:-1]) == pytest.approx(step[-1].pairs[0][0])
-    monkeypatch.setattr(step_sides, "measure_step", lambda *sizes: step)
+    monkeypatch.setattr(step_sides, "measure_step", lambda **sizes: step)
     assert speed.main([]) == 0
     assert re.findall(r"^\| ([\w -]+) \|.*\| yes,", capsys.readouterr().out, re.M) == PARTS
-    monkeypatch.setattr(step_sides, "measure_step", lambda *sizes: [replace(step[0], difference=0.5)])
+    monkeypatch.setattr(step_sides, "measure_step", lambda **sizes: [replace(step[0], difference=0.5)])
     assert speed.main([]) == 1 and "NO, within 5e-01" in capsys.readouterr().out
 
 

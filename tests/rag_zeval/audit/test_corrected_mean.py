@@ -13,7 +13,6 @@ from experiments.corrected_coverage import (
     coverage,
     error_rates,
     judge_alone,
-    simulated,
 )
 from rag_zeval.audit.corrected_mean import (
     LabelledSample,
@@ -74,8 +73,8 @@ def test_labels_of_all_rows_are_the_answer_whatever_the_judge_says(sample: Label
 
 def test_a_good_judge_narrows_the_interval_and_a_misleading_one_is_not_used() -> None:
     random = np.random.default_rng(0)
-    good = simulated(Setting(0.95, 0.95, 0.5), 100, random)
-    wrong = simulated(Setting(0.1, 0.1, 0.5), 100, random)
+    good = Setting(0.95, 0.95, 0.5).sample(100, random)
+    wrong = Setting(0.1, 0.1, 0.5).sample(100, random)
     corrected, alone = (estimate(good).interval for estimate in (corrected_mean, labels_alone))
     assert corrected and alone and corrected[1] - corrected[0] < 0.8 * (alone[1] - alone[0])
     assert best_power(good) > 0.7 and best_power(wrong) == 0

@@ -1,20 +1,17 @@
 """Training curves: how they are read from a run's log, smoothed and drawn."""
 
-import io
 import itertools
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from eval_benchmarks.output.figure import style
 from rag_zeval.stages.training_log import VALIDATION, Steps
 from rag_zeval.statistics.weighted_correlations import Floats
 
 Curves = Mapping[str, Floats]  # name -> (steps,) of one run, from step 1; NaN where a step has no such value
 Points = tuple[Floats, Floats]  # steps and values
-BLUE, RED, GREEN = "#1f5fa8", "#b23a48", "#3f8f4f"  # have names because figures use the paper's colours
-COLOURS = (BLUE, RED, GREEN, "#c08a2d", "#7a5195", "#57606a")
-DPI = 150
 
 # name of a curve -> name in the log. Values of a trajectory are means over the rollouts with the right format.
 OF_REWARD = (
@@ -129,16 +126,3 @@ def step_axes(columns: int, width: float, height: float) -> tuple[Any, Any]:
     for ax in axes:
         style(ax, "training step")
     return figure, axes
-
-
-def style(ax: Any, x: str) -> None:
-    ax.set_xlabel(x)
-    ax.grid(alpha=0.25)
-    ax.spines[["top", "right"]].set_visible(False)
-
-
-def png(figure: Any) -> bytes:
-    """Return the figure as PNG. The same figure gives the same bytes."""
-    file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=DPI, metadata={"Software": None})
-    return file.getvalue()

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval_benchmarks.output.curves import (
+from eval_benchmarks.output.figure import png
+from experiments.training_curves import (
     METRICS,
     mark_switches,
     moving_average,
-    png,
     read_curves,
     read_points,
     smoothed,
