@@ -180,7 +180,8 @@ class _Choice:
             found = self._columns_of_ids(name, free)
         found = [column for column in found if self._can_hold(name, column)]
         if name == "question":
-            found = [column for column in found if not self._is_addition(column)] or found
+            inputs = [column for column in found if plain_name(column) == "input"]
+            found = [column for column in found if not self._is_addition(column)] or inputs
         alike = []
         if name == "answer" and len(found) > 1:
             alike = answers_of_systems({column: self.survey.values(column) for column in free})

@@ -136,7 +136,7 @@ VERDICTS = frozenset(
     "pass passed fail failed correct incorrect partial success failure error ok timeout answerable unanswerable "
     "abstain refuse refused".split()
 )
-CLASSES = {"0", "1"}  # all that a column of classes holds, if both are there. One alone may be a count
+CLASSES = frozenset({"0", "1"})  # all that a column of classes holds, if both are there. One alone may be a count
 YES_NO = frozenset("yes no si sí oui non ja nein sim não nao".split())  # which are no contexts
 VAGUE = frozenset({"expected", "gold", "target", "ideal"})  # names of the ground truth that may hold a label, too
 

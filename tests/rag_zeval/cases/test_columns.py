@@ -177,6 +177,9 @@ def test_of_an_instruction_and_an_input_the_one_that_differs_from_row_to_row_is_
         assert read_cases(rows(**{one: questions, other: rule})).columns.of["question"] == one
         assert read_cases(rows(**{one: questions, other: ("", "", "x")})).columns.of["question"] == one
     assert read_cases(rows(instruction=rule, query=questions)).columns.of["question"] == "query"
+    assert read_cases(rows(input=rule)).columns.of["question"] == "input"  # several answers to one question
+    with pytest.raises(InputError, match="no column found for the question"):
+        read_cases(rows(instruction=rule))  # it may be that of the system
     with pytest.raises(InputError, match="'instruction', 'input' could each hold the question"):
         read_cases(rows(instruction=questions, input=("Now", "Then", "Later")))
 
