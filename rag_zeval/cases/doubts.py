@@ -19,7 +19,7 @@ from rag_zeval.replies.thoughts import final_texts
 LOST_LETTER = "\ufffd"
 LONGEST_CELL = 32_767  # characters that Excel keeps of a text
 SHORTEST_CUT = 100  # characters of texts that were cut off, so that several have the same length
-LONGEST_CUT = {"contexts": 300}  # longer contexts of the same length may be chunks of a fixed size
+LONGEST_CUT = 300  # characters; of several contexts in a row, longer ones of one length may be chunks of a fixed size
 FEW = 3  # texts
 LONG_CONTEXT = 30  # characters of a context that no question contains by chance
 SLOW = 300  # seconds that few people wait for an answer
@@ -137,16 +137,17 @@ def doubts(cases: Sequence[Case]) -> Iterator[str]:
             if found and (not doubt.share or len(found) >= max(2, doubt.share * len(of))):
                 said = doubt.said.format(text=found[0], texts=" or ".join(map(repr, dict.fromkeys(found))))
                 yield f"{FIELDS[field]}: {len(found)} of {len(of)} {said}"
+    are_chunks = any(len(case.contexts) > 1 for case in cases)
     for field in ALL:
-        yield from _cut_off(field, texts[field])
+        yield from _cut_off(field, texts[field], are_chunks and field == "contexts")
 
 
-def _cut_off(field: str, texts: Sequence[str]) -> Iterator[str]:
+def _cut_off(field: str, texts: Sequence[str], are_chunks: bool) -> Iterator[str]:
     """Yield in words that at least half of a field's texts have exactly the same, greatest length."""
     most = max(map(len, texts), default=0)
     longest = [text for text in texts if len(text) == most and not text.endswith(("...", "…"))]
     is_cut = 2 * len(longest) >= len(texts) and len({*longest}) >= FEW
-    if is_cut and SHORTEST_CUT <= most <= LONGEST_CUT.get(field, most):
+    if is_cut and most >= SHORTEST_CUT and not (are_chunks and most > LONGEST_CUT):
         yield f"{FIELDS[field]}: {len(longest)} of {len(texts)} have exactly {most} characters; they seem to be cut off"
 
 

@@ -565,19 +565,25 @@ def test_a_set_of_cases_names_each_and_knows_what_to_judge_by() -> None:
     [
         ("answer", 200, True),
         ("truth", 500, True),
-        ("contexts", 200, True),
-        ("contexts", 500, False),
+        ("contexts", 500, True),
         ("answer", 90, False),
     ],
 )
 def test_texts_that_all_end_at_the_same_length_seem_to_be_cut_off(field: str, length: int, warned: bool) -> None:
-    """Contexts may be chunks of a fixed size, unless they are shorter than any chunk."""
     rows = [{"question": f"{at}?", "answer": "a", "contexts": "c"} for at in range(4)]
     rows = [{**row, field: (f"{at} {LONG}" * 20)[:length]} for at, row in enumerate(rows)]
     told = f"4 of 4 have exactly {length} characters; they seem to be cut off"
     assert (told in str(read_cases(rows))) == warned
     rows = [{**row, field: row[field][at:]} for at, row in enumerate(rows)]
     assert "seem to be cut off" not in str(read_cases(rows))
+
+
+@pytest.mark.parametrize(("length", "warned"), [(200, True), (500, False)])
+def test_several_contexts_of_one_length_may_be_chunks_of_a_fixed_size(length: int, warned: bool) -> None:
+    """No chunk is as short as 200 characters."""
+    text = (LONG * 20)[: length - 1]
+    rows = [{"question": f"{at}?", "answer": "a", "contexts": [f"{at}{text}", f"{at}{text}"]} for at in range(4)]
+    assert ("seem to be cut off" in str(read_cases(rows))) == warned
 
 
 def test_the_same_answer_to_all_questions_is_told() -> None:
