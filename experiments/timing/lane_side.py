@@ -74,6 +74,8 @@ def update(work: dict[str, Any]) -> dict[str, Any]:
 @contextmanager
 def lane_update(work: dict[str, Any]) -> Iterator[Callable[[Written], float]]:
     """Yield an update by verl's worker with the checkout's engine and small profile. The learning rate is 0."""
+    import torch
+
     from experiments.timing.step_sides import Worker, batch_of, one_process
     from rag_zeval.stages.config import load_config
     from train.verl_config import build
@@ -97,7 +99,9 @@ def lane_update(work: dict[str, Any]) -> Iterator[Callable[[Written], float]]:
 
         def call(written: Written) -> float:
             batch = batch_of(work["prompts"][: len(written)], written, TEMPERATURE)
-            batch["old_log_probs"] = batch["ref_log_prob"] = batch["rollout_log_probs"]
+            advantages = [torch.full((len(ids),), work["advantages"][at]) for at, (ids, _) in enumerate(written)]
+            batch["advantages"] = torch.nested.as_nested_tensor(advantages, layout=torch.jagged)
+            batch["old_log_probs"] = batch["rollout_log_probs"]
             return float(worker.update(batch))
 
         yield call
@@ -113,7 +117,6 @@ def plain_update(work: dict[str, Any]) -> Iterator[Callable[[Written], float]]:
     rows, dtype = work["rollouts"], getattr(torch, NAMES[work["precision"]])
     model = AutoModelForCausalLM.from_pretrained(work["model"], dtype=dtype, attn_implementation="sdpa")
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.0)
-    advantages = torch.randn(len(work["prompts"]), generator=torch.Generator().manual_seed(0))
 
     def call(written: Written) -> float:
         whole = [
@@ -129,7 +132,7 @@ def plain_update(work: dict[str, Any]) -> Iterator[Callable[[Written], float]]:
             loss = torch.zeros(())
             for at, (tokens, prompt, old) in enumerate(some):
                 now = log_probs[at, prompt - 1 : len(tokens) - 1].gather(1, tokens[prompt:, None])[:, 0]
-                loss = loss - (torch.exp(now - old) * advantages[start + at]).sum()
+                loss = loss - (torch.exp(now - old) * work["advantages"][start + at]).sum()
             loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0).item()
         optimizer.step()

@@ -1,14 +1,16 @@
-"""`make bench-step PROFILE=small`: time rollouts and updates of the small profile on one CPU thread, on three sides.
+"""`make bench-step PROFILE=small`: time one rank's share of a training step on one CPU thread, on three sides.
 
 - `plain` is transformers alone: `generate` on left-padded prompts, updates on padded rows with a plain log_softmax.
 - `before` is the training code of this repository at commit cc43b66, taken from this clone's history.
 - `now` is the training code of this checkout.
 
 All sides have the same prompts (the first rows of `make train PROFILE=small`) and the same weights, all of them
-trained. Updates use the same rollouts; those of a prompt are a micro-batch. The parts run one after the other, each in
-its own process, in fp32 and in bf16. Seconds are CPU time, which depends little on other work on the machine. All sides
-keep freed memory in the process, as `make train` does. `products` is the share of an update's time in matrix products,
-including attention's. In fp32, `before` and `now` must sample the same tokens, and their gradients must agree.
+trained. Updates use the same rollouts and their rewards; the rollouts of a prompt are a micro-batch. `now` skips
+prompts whose rollouts all have the same reward, as training does, because they change nothing. The parts run one after
+the other, each in its own process, in fp32 and in bf16. Seconds are CPU time, which depends little on other work on the
+machine. All sides keep freed memory in the process, as `make train` does. `products` is the share of an update's time
+in matrix products, including attention's. In fp32, `before` and `now` must sample the same tokens, and their gradients
+must agree.
 """
 
 import json
@@ -20,7 +22,7 @@ from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -29,12 +31,15 @@ from rag_zeval.stages.config import load_config
 from rag_zeval.streams import command_line
 from train.freed_memory import KEEP
 
+if TYPE_CHECKING:
+    from train.one_gpu.training import Prompt
+
 BEFORE = "cc43b66"  # the commit that this checkout is compared with
 ROOT = Path(__file__).resolve().parents[2]
 SIDE = Path(__file__).with_name("lane_side.py")
 SIDES = ("plain", "before", "now")
 PRECISIONS = ("fp32", "bf16")
-PROMPTS, ROLLOUTS, NEW_TOKENS = 2, 8, 320  # of a step: prompts, rollouts of each, and the most tokens of a rollout
+PROMPTS, ROLLOUTS, NEW_TOKENS = 10, 8, 320  # of a rank in a step: prompts, rollouts of each, most tokens of a rollout
 MARGIN = 1e-3  # largest relative difference of the gradient's norm between `before` and `now`, in fp32
 HEAD = (
     "| | precision | rollouts, tokens/s | update, tokens/s | rollouts/minute | products | memory, rollouts and update |"
@@ -62,29 +67,48 @@ def unpack_before(folder: Path) -> None:
         archive.extractall(folder)  # our own files
 
 
-def first_prompts(n: int) -> list[list[int]]:
-    """Return the token ids of the first prompts of training."""
+def first_prompts(n: int) -> "list[Prompt]":
+    """Return the first prompts of training."""
     from transformers import AutoTokenizer
 
-    from rag_zeval.models.language_model import chat_ids
+    from rewards.tokens import PolicyTokens
     from train.curriculum import build_curriculum, prompt_counter, read_questions
+    from train.one_gpu.training import read_prompt
     from train.settings import TrainSettings, read_settings
 
     settings = read_settings(TrainSettings, load_config("train", ["profile=small"]))
     questions, _ = read_questions(settings.responses, settings.alphas, settings.half)
     rows = build_curriculum(settings, questions, prompt_counter(settings.base_model)).train[:n]
     tokenizer = AutoTokenizer.from_pretrained(settings.base_model)
-    return [list(chat_ids(tokenizer, row["prompt"])) for row in rows]
+    return [read_prompt(row, tokenizer, PolicyTokens(tokenizer)) for row in rows]
+
+
+def advantages_of(prompts: "Sequence[Prompt]", written: Sequence[tuple[list[int], list[float]]]) -> list[float]:
+    """Return the advantages of all rollouts (tokens and log-probabilities), those of the first prompt first."""
+    import torch
+    from transformers import AutoTokenizer
+
+    from rewards.tokens import PolicyTokens
+    from train.one_gpu.training import advantages
+
+    tokenizer = AutoTokenizer.from_pretrained(ROOT / load_config("train", ["profile=small"]).base_model)
+    texts, words = (
+        tokenizer.batch_decode([ids for ids, _ in written], skip_special_tokens=True),
+        PolicyTokens(tokenizer),
+    )
+    rewards = [prompts[at // ROLLOUTS].score(text, words)["score"] for at, text in enumerate(texts)]
+    found: list[float] = advantages(torch.tensor(rewards).view(-1, ROLLOUTS)).flatten().tolist()
+    return found
 
 
 Found = dict[tuple[str, str], dict[str, dict[str, Any]]]  # by side and precision, then by part
 
 
-def measure(roots: dict[str, Path], prompts: Sequence[list[int]]) -> Found:
-    """Run every part on every side, and print a line for each."""
+def measure(roots: dict[str, Path], prompts: "Sequence[Prompt]") -> Found:
+    """Run every part on every side, and print a line for each. Also print how many prompts teach something."""
     settings = load_config("train", ["profile=small"])
     work: dict[str, Any] = {"model": str(ROOT / settings.base_model), "new_tokens": NEW_TOKENS, "rollouts": ROLLOUTS}
-    work["prompts"] = [prompt for prompt in prompts for _ in range(ROLLOUTS)]
+    work["prompts"] = [prompt.ids for prompt in prompts for _ in range(ROLLOUTS)]
     found: Found = {(side, precision): {} for precision in PRECISIONS for side in SIDES}
     for part in ("decode", "update"):
         for (side, precision), parts in found.items():
@@ -92,7 +116,11 @@ def measure(roots: dict[str, Path], prompts: Sequence[list[int]]) -> Found:
             one = parts[part] = run(roots[side], asked)
             one["tokens"] = sum(len(ids) for ids, _ in one.get("written", work.get("written", ())))
             print(f"{part}, {side}, {precision}: {one['seconds']:.1f} s", flush=True)
-        work["written"] = found["now", "fp32"]["decode"]["written"]  # all sides update on these
+        if part == "decode":  # all sides update on the same rollouts
+            work["written"] = found["now", "fp32"]["decode"]["written"]
+            work["advantages"] = advantages_of(prompts, work["written"])
+            taught = sum(any(work["advantages"][at : at + ROLLOUTS]) for at in range(0, len(work["written"]), ROLLOUTS))
+            print(f"the rollouts of {taught} of {len(prompts)} prompts have different rewards", flush=True)
     return found
 
 

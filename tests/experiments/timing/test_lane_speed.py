@@ -1,6 +1,7 @@
 """The timing of the small profile's lane: what is run, what is compared, what is printed."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ def a_side(root: Path, work: dict[str, Any]) -> dict[str, Any]:
     seconds = (4.0 if root == lane_speed.ROOT else 8.0) / (1 + (work["precision"] == "bf16"))
     if work["part"] == "update":
         assert [len(ids) for ids, _ in work["written"]] == [30, 30] and work["rollouts"] == 2
+        assert work["advantages"] == [1.0, -1.0]
         return {"seconds": seconds, "norm": 0.5, "products": 0.4, "gib": 2.04}
     return {"seconds": seconds, "written": [([3] * 30, []) for _ in work["prompts"]], "gib": 1.0}
 
@@ -25,7 +27,8 @@ def sides(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     monkeypatch.setattr(lane_speed, "PROMPTS", 1)
     monkeypatch.setattr(lane_speed, "ROLLOUTS", 2)
     monkeypatch.setattr(lane_speed, "unpack_before", lambda folder: None)
-    monkeypatch.setattr(lane_speed, "first_prompts", lambda n: [[5, 6]] * n)
+    monkeypatch.setattr(lane_speed, "first_prompts", lambda n: [SimpleNamespace(ids=[5, 6])] * n)
+    monkeypatch.setattr(lane_speed, "advantages_of", lambda prompts, written: [1.0, -1.0])
     monkeypatch.setattr(lane_speed, "run", a_side)
     return monkeypatch
 
@@ -34,7 +37,8 @@ def sides(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 def test_the_table_has_speeds_of_every_side_and_precision(capsys: pytest.CaptureFixture[str]) -> None:
     assert lane_speed.main([]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 2 * 6 + 8  # parts and sides; the table
+    assert len(lines) == 2 * 6 + 1 + 8  # parts and sides; how many prompts teach something; the table
+    assert "the rollouts of 1 of 1 prompts have different rewards" in lines
     assert "| before | fp32 | 8 | 8 | 7.5 | 40% | 1.0 and 2.0 GiB |" in lines  # 60 tokens in 8 s, 2 rollouts in 16 s
     assert "| now | bf16 | 30 | 30 | 30.0 | 40% | 1.0 and 2.0 GiB |" in lines
 
