@@ -29,9 +29,10 @@ from rag_zeval.files import (
 )
 from rag_zeval.progress import Progress
 from rag_zeval.rows import RowWriter
-from rag_zeval.stages.config import check_settings, load_config, stored
+from rag_zeval.stages.command import stage_main
+from rag_zeval.stages.config import check_settings, stored
 from rag_zeval.stages.memory import watched
-from rag_zeval.streams import drawn, exit_status
+from rag_zeval.streams import drawn
 from rag_zeval.text import one_line
 from rag_zeval.yaml_file import read_yaml
 from synthesize.answer_set import OLDER, ROW, provenance, read_answers
@@ -56,13 +57,8 @@ BINDING = (
 )  # fmt: skip
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the stage and return the exit status: 0 done, 1 no question could be answered, 2 the input is wrong."""
-    words = sys.argv[1:] if argv is None else argv
-    return exit_status(lambda: run(load_config("synthesize", words)))
-
-
 def run(asked: DictConfig) -> int:
+    """Run the stage. Returns 0: done; 1: no question could be answered."""
     settings, config = check_settings(Settings, asked), stored(asked)
     tally, reader = Tally(settings.strict), JobReader(settings)
     check_weights(settings.model)  # before the questions, which may take long to read
@@ -216,6 +212,8 @@ def _answer(answerer: Answerer | Crew, total: int, batches: Sequence[Batch], wri
                     writer.append(row)
                     shown.advance()
 
+
+main = stage_main("synthesize", run)
 
 if __name__ == "__main__":
     sys.exit(main())

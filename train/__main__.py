@@ -1,17 +1,14 @@
 """`python -m train key=value ...`: build the curriculum rows, train with verl's GRPO, and export a model folder."""
 
 import os
-import signal
 import sys
-from collections.abc import Sequence
 
 from omegaconf import DictConfig
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import check_fields, locate, write_json
-from rag_zeval.stages.config import load_config
+from rag_zeval.stages.command import stage_main
 from rag_zeval.stages.training_log import best_step
-from rag_zeval.streams import exit_status
 from train.curriculum import build_curriculum, check_answers, describe, prompt_counter, read_questions, write_parquet
 from train.derived_keys import derived_keys
 from train.gpu_memory import misfit, read_setup
@@ -25,14 +22,11 @@ from train.step_lines import seconds_taken, shown
 from train.verl_config import build
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the stage. Returns 0: trained, or done before; 1: verl failed; 2: the input is wrong; 130: interrupted."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    return exit_status(lambda: train(load_config("train", sys.argv[1:] if argv is None else argv)))
-
-
 def train(config: DictConfig) -> int:
-    """Run the stage. It skips parts that are done already, so the same command resumes an interrupted run."""
+    """Run the stage. It skips parts that are done already, so the same command resumes an interrupted run.
+
+    Returns 0: trained, or done before; 1: verl failed.
+    """
     settings = read_settings(TrainSettings, config)
     if settings.dry_run:
         return print_plan(settings)
@@ -110,6 +104,8 @@ def finish(settings: TrainSettings, folder: RunFolder, total: int) -> int:
     print(f"trained {total} steps{best}: {shown(steps[total])}\n{os.path.relpath(folder.model)}")
     return 0
 
+
+main = stage_main("train", train)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -12,16 +12,19 @@ import sys
 import urllib.error
 import urllib.request
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from http.client import HTTPException
 from pathlib import Path
+
+from omegaconf import DictConfig
 
 from eval_benchmarks.bench_settings import DownloadSettings
 from eval_benchmarks.datasets.labelled.description import DataFile, descriptions
 from rag_zeval.errors import InputError
 from rag_zeval.files import check_fields, file_sha256, locate, opened_new, parse_row, write_bytes
-from rag_zeval.stages.config import check_settings, load_config
-from rag_zeval.streams import drawn, exit_status
+from rag_zeval.stages.command import stage_main
+from rag_zeval.stages.config import check_settings
+from rag_zeval.streams import drawn
 from rag_zeval.yaml_file import read_yaml
 
 BLOCK = 1 << 16
@@ -157,9 +160,9 @@ def _fetch(url: str, part: Path) -> None:
         raise InputError(f"{url}: the connection ended early; run the same command again to resume")
 
 
-def main(argv: Sequence[str]) -> int:
+def download(config: DictConfig) -> int:
     """Download all files, and return 0, or 2 after a line on stderr for each file that failed."""
-    settings = check_settings(DownloadSettings, load_config("bench", argv))
+    settings = check_settings(DownloadSettings, config)
     data_dir, status = Path(settings.data_dir), 0
     for file, licence in downloads():
         try:
@@ -172,5 +175,7 @@ def main(argv: Sequence[str]) -> int:
     return status
 
 
+main = stage_main("bench", download)
+
 if __name__ == "__main__":
-    sys.exit(exit_status(lambda: main(sys.argv[1:])))
+    sys.exit(main())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from eval_benchmarks.__main__ import bench
+from eval_benchmarks.__main__ import main as bench
 from eval_benchmarks.bench_manifest import read_bench
 from eval_benchmarks.compare import _speed, main
 from eval_benchmarks.output.comparisons import agreement_rows, pair_rows

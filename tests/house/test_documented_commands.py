@@ -161,7 +161,7 @@ def check_module(module: str, words: tuple[str, ...], monkeypatch: pytest.Monkey
         with pytest.raises(Parsed):
             import_module(dotted).main(list(words))
     else:
-        [stage, *_] = re.findall(r"load_config\(\"(\w+)\"", source)
+        [stage, *_] = re.findall(r"(?:load_config|stage_main)\(\"(\w+)\"", source)
         load_config(stage, words)
 
 

@@ -20,14 +20,15 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
+from omegaconf import DictConfig
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import model_sha256, write_json
 from rag_zeval.progress import Progress
-from rag_zeval.stages.config import Section, Seed, Text, check_settings, load_config
+from rag_zeval.stages.command import stage_main
+from rag_zeval.stages.config import Section, Seed, Text, check_settings
 from rag_zeval.stages.weights import share_weights
-from rag_zeval.streams import exit_status
 from train.nano.tasks import NO_EVIDENCE, UNDECIDED, VARIANT, Sample, answering, judging
 from train.nano.tokenizer import CLAIM_ENDINGS, END, build_tokenizer
 
@@ -241,9 +242,8 @@ class Lessons:
                 steps.advance(" ".join(f"{name} {value:.3f}" for name, value in self.averages.items()))
 
 
-def main(argv: list[str]) -> int:
-    """Train the nano base and save it. `experiments.nano_cards` writes its model card after measuring it."""
-    asked = load_config("nano_base", argv)
+def build_base(asked: DictConfig) -> int:
+    """Train the nano base, save it, and return 0. `experiments.nano_cards` writes its model card after measuring it."""
     config = check_settings(Settings, asked)
     out = Path(config.out_dir)
     if (out / "model.safetensors").exists() and not config.overwrite:
@@ -273,5 +273,7 @@ def main(argv: list[str]) -> int:
     return 0
 
 
+main = stage_main("nano_base", build_base)
+
 if __name__ == "__main__":
-    sys.exit(exit_status(lambda: main(sys.argv[1:])))
+    sys.exit(main())

@@ -5,24 +5,17 @@ Rewards, prompts and filters are those of `make train`. It needs no verl, ray or
 
 import hashlib
 import json
-import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from omegaconf import DictConfig
 
 from rag_zeval.files import read_json, write_json
+from rag_zeval.stages.command import stage_main
 from rag_zeval.stages.config import check_settings, load_config, stored
-from rag_zeval.streams import exit_status
 from train.run_folder import RunFolder, check_same_run
 from train.settings import base_sha256
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the stage. Returns 0: trained, or done before; 2: the input is wrong; 130: interrupted."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    return exit_status(lambda: train(load_config("one_gpu", sys.argv[1:] if argv is None else argv)))
 
 
 def train(config: DictConfig) -> int:
@@ -65,6 +58,8 @@ def check_same(folder: RunFolder, identity: Mapping[str, Any]) -> None:
     before = {key: value for key, value in read_json(folder.identity).items() if key in identity}
     check_same_run(folder.path, before, identity)
 
+
+main = stage_main("one_gpu", train)
 
 if __name__ == "__main__":
     sys.exit(main())

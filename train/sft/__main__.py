@@ -9,17 +9,14 @@ none was saved before the last step (verl.trainer.save_freq). The result is the 
 
 import os
 import random
-import signal
 import sys
 import time
-from collections.abc import Sequence
 
 from omegaconf import DictConfig
 
 from rag_zeval.files import write_json
 from rag_zeval.stages.answer_quality import count_flags
-from rag_zeval.stages.config import load_config
-from rag_zeval.streams import exit_status
+from rag_zeval.stages.command import stage_main
 from train.curriculum import flag_questions, listed, prompt_counter, read_questions, write_parquet
 from train.derived_keys import sft_derived_keys
 from train.launch import claimed_folder, manifest_of, run_verl
@@ -31,14 +28,11 @@ from train.sft.rows import build_rows, draw_lessons
 LINES = 20  # approximate number of progress lines
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the stage. Returns 0: trained, or done before; 1: verl failed; 2: the input is wrong; 130: interrupted."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    return exit_status(lambda: train(load_config("sft", sys.argv[1:] if argv is None else argv)))
-
-
 def train(config: DictConfig) -> int:
-    """Run the stage: write the rows once, train, and export the model."""
+    """Run the stage: write the rows once, train, and export the model.
+
+    Returns 0: trained, or done before; 1: verl failed.
+    """
     settings = read_settings(SFTSettings, config)
     with claimed_folder(settings) as folder:
         if folder is None:
@@ -92,6 +86,8 @@ def finish(settings: SFTSettings, folder: RunFolder, total: int, minutes: float)
     print(os.path.relpath(folder.model))
     return 0
 
+
+main = stage_main("sft", train)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -15,7 +15,6 @@ import pytest
 from eval_benchmarks.datasets import download as data
 from eval_benchmarks.datasets.labelled.description import DataFile
 from rag_zeval.errors import InputError
-from rag_zeval.streams import exit_status
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -170,7 +169,7 @@ def test_what_cannot_be_used_is_one_line_and_exit_2(
 ) -> None:
     (tmp_path / "file").write_text("")
     words = [f"data_dir={tmp_path / 'data'}", f"download.github={server.url}", f"download.hub={server.url}"]
-    assert exit_status(lambda: data.main([*words, word.format(file=tmp_path / "file")])) == 2
+    assert data.main([*words, word.format(file=tmp_path / "file")]) == 2
     shown = capsys.readouterr()
     assert shown.err.startswith("error: ") and message in shown.err and shown.err.count("\n") == 1
     assert server.ranges == [] and shown.out == ""
