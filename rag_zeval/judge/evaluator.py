@@ -131,11 +131,15 @@ class Evaluator:
 
     async def judge(self, example: Example) -> Evaluation:
         """As `evaluate_many`, for one example that was checked before."""
+        evaluation, _ = await self.judge_with_reply(example)
+        return evaluation
+
+    async def judge_with_reply(self, example: Example) -> tuple[Evaluation, Reply]:
+        """As `judge`, with the model's reply. It says "failed: reason" if no request was sent."""
         request = self.request(example)
         refusal = self._refusal(request.messages, example)
-        if refusal is not None:
-            return Evaluation(example.id, [None] * len(example.answers), refusal)
-        return self._read(example, await self.backend.complete(request))
+        reply = await self.backend.complete(request) if refusal is None else Reply(None, refusal)
+        return self._read(example, reply), reply
 
     def _refusal(self, messages: tuple[dict[str, str], ...], example: Example) -> str | None:
         """Return why no request is sent: nothing to judge, or a prompt beyond the window (never cut). Else None."""

@@ -56,12 +56,10 @@ class RagZeval(Scorer):
         return self._evaluator.fits(example)
 
     def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
-        for _, (example, evaluation) in as_finished(self._judge, examples, self._evaluator.backend.at_once):
-            found = _by_patterns(evaluation, len(example.answers)) if self.patterns else evaluation
-            yield _scored(found, self.variant)
-
-    async def _judge(self, example: Example) -> tuple[Example, Evaluation]:
-        return example, await self._evaluator.judge(example)
+        judge, at_once = self._evaluator.judge_with_reply, self._evaluator.backend.at_once
+        for _, (evaluation, reply) in as_finished(judge, examples, at_once):
+            found = _by_patterns(evaluation, len(evaluation.scores)) if self.patterns else evaluation
+            yield _scored(found, reply, self.variant)
 
 
 def _by_patterns(evaluation: Evaluation, answers: int) -> Evaluation:
@@ -74,23 +72,11 @@ def _by_patterns(evaluation: Evaluation, answers: int) -> Evaluation:
     return replace(evaluation, trajectory=trajectory, scores=support_scores(trajectory), status="patterns")
 
 
-def _scored(evaluation: Evaluation, variant: str) -> Scored:
+def _scored(evaluation: Evaluation, reply: Reply, variant: str) -> Scored:
     failed = evaluation.status.startswith("failed")
     reason = evaluation.status if failed else "failed: no claims"
     replied, trajectory = evaluation.reply is not None, evaluation.trajectory
     strict = evaluation.status == STRICT and trajectory is not None and claims_hold_text(trajectory, variant)
-    reply = Reply(
-        evaluation.reply,
-        "ok" if replied else evaluation.status,
-        evaluation.prompt_tokens,
-        evaluation.completion_tokens,
-        evaluation.calls,
-        retries=max(0, evaluation.calls - 1),
-        seconds=evaluation.seconds,
-        cached=evaluation.cached,
-        paid_tokens=evaluation.paid_tokens,
-        bounded=evaluation.bounded,
-    )
     return Scored(
         evaluation.id,
         tuple(Score(value, reason if value is None else evaluation.status) for value in evaluation.scores),
