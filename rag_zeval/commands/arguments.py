@@ -31,7 +31,7 @@ Map = Annotated[
     option(
         WHAT,
         "The column that holds a field, such as question=q or answer=output.text. Give it once for each field. "
-        "If each system has a column of answers, give it for each: answer=old answer=new. "
+        "If each system has a column of answers, repeat the option: --map answer=old --map answer=new. "
         "Default: columns are found by their names.",
     ),
 ]
@@ -86,7 +86,7 @@ ExtraBody = Annotated[
     str | None,
     option(
         ENDPOINT,
-        """A JSON object of more fields for every request to the judge, such as '{"reasoning_effort": "low"}'.""",
+        """A JSON object of more fields for every request to the model, such as '{"reasoning_effort": "low"}'.""",
     ),
 ]
 EmbeddingsKeyEnv = Annotated[

@@ -156,8 +156,8 @@ def gate(
 
     With --labels, it decides by the scores that people would give, which labelled sheets of A and B estimate.
 
-    If A and B are equally good, B fails in at most 5 of 100 such decisions. With --strict it can be more if a small
-    slice has much more noise than the others. The command is free and needs no network.
+    If A and B are equally good, a drop makes B fail in at most 5 of 100 such decisions. With --strict it can be more if
+    a small slice has much more noise than the others. The command is free and needs no network.
     """
     from rag_zeval.audit.corrected_comparison import correct, corrected_means, read_sheet
     from rag_zeval.decisions.comparison import compare_sides

@@ -175,8 +175,8 @@ def failures(
     """Find out why answers fail: the retriever, the ranking or the generator.
 
     Every answer gets one class. A wrong answer fails because no gold chunk was retrieved, because the gold chunk was
-    ranked below the first K, or although it was in the prompt. A correct answer is supported or not. If a score or an
-    id is missing, the class is unknown.
+    ranked below the first K, or although it was in the prompt. A right answer is supported or not. If a score or an id
+    is missing, the class is "not known".
 
     The table counts classes by slice, with 95% Wilson intervals. Up to ten examples of each class follow.
     """

@@ -23,7 +23,7 @@ def mock_judge(
     replies: Annotated[
         Path | None,
         typer.Option(
-            help="A JSON object {text: reply}. A prompt that contains the text gets this reply. "
+            help="A JSON file with an object {text: reply}. A prompt that contains the text gets this reply. "
             "Default: the judge follows its own rule."
         ),
     ] = None,

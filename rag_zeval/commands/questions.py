@@ -37,7 +37,7 @@ def chunks(
     """Split your documents into chunks, and write them to a CSV file.
 
     These are the chunks that `rag-zeval questions` asks about. The command first lists the files, pages and links that
-    it cannot read. Chunks are whole paragraphs, at most 200 words each. Longer paragraphs are split.
+    it cannot read. Chunks are whole paragraphs, at most 200 words and punctuation marks each. Longer ones are split.
 
     An apostrophe stands before any text that a spreadsheet program could take for a formula.
     """
@@ -117,7 +117,7 @@ def questions(
     """Write a test set from your documents: questions, their ground truth and the snippets that prove it.
 
     The command first lists the files, pages and links that it cannot read. Then it splits the documents into chunks of
-    whole paragraphs, at most 200 words each. Longer paragraphs are split.
+    whole paragraphs, at most 200 words and punctuation marks each. Longer paragraphs are split.
 
     It drops a question if its snippet does not occur in the chunk word for word, or if it is a duplicate. It drops an
     unanswerable question if the model finds an answer in the chunk, or in the four chunks most like the question.

@@ -67,9 +67,9 @@ def serve_report(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on. 0 picks any free port.")] = 8080,
 ) -> None:
-    """Serve the report of a result file to a browser, also on another machine, until Ctrl-C.
+    """Serve the report of a result file to browsers on this machine, until Ctrl-C.
 
-    The file is read once, at the start.
+    With --host 0.0.0.0, other machines can open it, too. The file is read once, at the start.
     """
     from rag_zeval.report.html import write_report
     from rag_zeval.results import SHOWN, ResultFile

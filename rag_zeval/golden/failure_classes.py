@@ -77,19 +77,23 @@ def choose_metrics(judged: Sequence[Judged], correct: str | None, supported: str
     """
     there = list(dict.fromkeys(one.metric for one in judged))
 
-    def choose(option: str, name: str | None, kind: Sequence[str]) -> str:
+    def choose(option: str, name: str | None, kind: Sequence[str], called: str) -> str:
         chosen = name or metric_of(kind, there)
-        if chosen is None or chosen not in there:
+        if chosen is None:
             raise InputError(
-                f"{option}: the results have no metric {name or 'of this kind'}; they have {', '.join(there)}"
+                f"the results have no metric of {called}, only {', '.join(there)}. Run `rag-zeval evaluate` with "
+                f"--against both, or name a metric with {option}"
             )
+        if chosen not in there:
+            raise InputError(f"{option}: the results have no metric {name}; they have {', '.join(there)}")
         if lower_is_better(chosen):
             raise InputError(
                 f"{option}: the lower {chosen} is, the better: name a metric that is high for a good answer"
             )
         return chosen
 
-    return Metrics(choose("--correct", correct, CORRECTNESS), choose("--supported", supported, FAITHFULNESS), threshold)
+    of_truth = choose("--correct", correct, CORRECTNESS, "correctness")
+    return Metrics(of_truth, choose("--supported", supported, FAITHFULNESS, "faithfulness"), threshold)
 
 
 def classify(judged: Sequence[Judged], cases: Sequence[Case], metrics: Metrics, k: int | None) -> list[Classified]:

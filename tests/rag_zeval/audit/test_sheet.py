@@ -227,7 +227,7 @@ def test_a_sample_repeats_and_another_seed_draws_another() -> None:
 
 
 def test_fewer_rows_than_strata_are_refused() -> None:
-    with pytest.raises(InputError, match="--n 1 is too small: there are 2 strata"):
+    with pytest.raises(InputError, match="--n 1 is too small: there are 2 groups"):
         draw(population({(1.0, "a"): 5, (0.0, "a"): 5}), 1, 0)
 
 

@@ -160,7 +160,7 @@ BAD = [
     (BOTH, ("--threshold", "50"), "--threshold is 50"),
     (BOTH, ("--out", "gold.jsonl"), "--out gold.jsonl is the same file as INPUT"),
     (BOTH, (), "the results and these files have no case in common: their ids differ"),
-    (ONE, (), "--supported: the results have no metric of this kind; they have rag_zeval@truth"),
+    (ONE, (), "the results have no metric of faithfulness, only rag_zeval@truth. Run `rag-zeval evaluate` with"),
     (
         ("ragchecker_hallucination", *BOTH),
         ("--correct", "ragchecker_hallucination"),
