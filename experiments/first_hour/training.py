@@ -33,7 +33,7 @@ QUESTIONS = {"gpu": 200, "cpu": 24, REHEARSAL: 80}  # a third of the 80 can be s
 SYNTHESIZE_SECONDS, TRAIN_SECONDS, STEPS_SECONDS, PLAN_SECONDS = 900.0, 1500.0, 3000.0, 300.0
 BASE = ROOT / "checkpoints" / "nano-base"
 REHEARSED_STEP = 3  # kill after this one of four steps: the checkpoint is that of step 2, so step 3 is repeated
-MINUTES, GIB = 15, 16  # limits of a training in the rehearsal
+MOST_MINUTES, MOST_GIB = 15, 16  # limits of a training in the rehearsal
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,8 @@ def check_training(run: TinyTraining, kill_after: int | None = None) -> None:
     found = findings(run, before, kill_after, drawn)
     if run.settings.platform == REHEARSAL:
         figure = f"{minutes:.1f} minutes, at most {memory.taken:.1f} GiB more than before it"
-        cheap = minutes < MINUTES and memory.taken < GIB
-        found.append(Finding(f"it takes less than {MINUTES} minutes and {GIB} GiB", cheap, figure))
+        cheap = minutes < MOST_MINUTES and memory.taken < MOST_GIB
+        found.append(Finding(f"it takes less than {MOST_MINUTES} minutes and {MOST_GIB} GiB", cheap, figure))
     stop_leftovers(run.folder)
     conclude(found)
 
