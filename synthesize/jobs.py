@@ -15,6 +15,7 @@ from typing import Any
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
+from rag_zeval.models.folder import window_of
 from rag_zeval.models.language_model import chat_ids
 from rag_zeval.scorers.sentences import sentences_of
 from rag_zeval.stages.world import answer_prompt
@@ -82,7 +83,7 @@ class JobReader:
             from transformers import AutoConfig
 
             config = AutoConfig.from_pretrained(path, trust_remote_code=False)
-        return getattr(config, "max_position_embeddings", None)
+        return window_of(config, self.settings.model)
 
     def read(self, question: SourceQuestion) -> Job:
         """Return the question's job.

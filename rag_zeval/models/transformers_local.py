@@ -15,10 +15,10 @@ from threading import Thread
 from typing import Any
 
 from rag_zeval.errors import InputError, needed
-from rag_zeval.files import model_config
 from rag_zeval.models.batched import FolderModel, Job
+from rag_zeval.models.folder import model_config, window_of
 from rag_zeval.models.grammars import Grammars
-from rag_zeval.models.language_model import Reply, window_of
+from rag_zeval.models.language_model import Reply
 from rag_zeval.models.precision import choose_dtype, in_identity
 from rag_zeval.text import one_line
 

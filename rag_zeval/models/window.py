@@ -6,8 +6,8 @@ from types import MappingProxyType
 from typing import Any
 
 from rag_zeval.errors import InputError, needed
-from rag_zeval.files import read_card
-from rag_zeval.models.language_model import Messages, chat_ids, window_of
+from rag_zeval.models.folder import read_card, window_of
+from rag_zeval.models.language_model import Messages, chat_ids
 from rag_zeval.models.open import folder_of
 from rag_zeval.text import one_line
 
