@@ -2,7 +2,8 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,19 @@ def model_config(folder: str | Path) -> Path:
     if not path.is_file():
         raise InputError(f"{folder}: no model in this folder (config.json is missing)")
     return path
+
+
+@contextmanager
+def loading(folder: str) -> Iterator[str]:
+    """Yield a model's folder as an absolute path, so that transformers never looks on a hub.
+
+    Any error inside becomes an InputError: code of the folder may raise anything, and safetensors has its own errors.
+    """
+    try:
+        yield str(Path(folder).resolve())
+    except Exception as error:
+        reason = one_line(str(error)) or type(error).__name__
+        raise InputError(f"{folder}: not a model transformers can load: {reason}") from error
 
 
 def window_of(config: Any, where: object) -> int | None:
