@@ -6,11 +6,12 @@ from pathlib import Path
 from eval_benchmarks.bench_settings import BenchSettings, check_names
 from eval_benchmarks.originals.packages import ORIGINALS
 from rag_zeval.errors import InputError
-from rag_zeval.files import locate, read_card
+from rag_zeval.files import locate
 from rag_zeval.models.endpoint import KEY_ENV
+from rag_zeval.models.folder import model_config, read_card
 from rag_zeval.models.keys import needed_key, read_key
 from rag_zeval.models.nli import wants_code
-from rag_zeval.models.open import SPECS, check_extra_body, check_spec, check_structured, folder_of
+from rag_zeval.models.open import check_extra_body, check_model, check_spec, check_structured, folder_of
 from rag_zeval.models.precision import split_dtype
 from rag_zeval.scorers.claim_checkers import CheckedClaims
 from rag_zeval.scorers.registry import JUDGE, MEASURES, SCORERS
@@ -32,7 +33,8 @@ def check_models(settings: BenchSettings) -> None:
         check_spec(spec)
     _check_embeddings(settings)
     if settings.bert_score.model is not None:
-        _check_has_model(f"bert_score.model: {settings.bert_score.model}", settings.bert_score.model)
+        with locate("bert_score.model"):
+            model_config(settings.bert_score.model)
     _check_claim_checker(settings)
     if settings.judged_scorers:
         _check_judges(settings)
@@ -46,7 +48,8 @@ def _check_embeddings(settings: BenchSettings) -> None:
             if measure is not None and measure.embeds:
                 raise InputError(f"embeddings.model: {name} needs one: a folder, or openai:MODEL@http://host:port/v1")
     elif (folder := folder_of(spec)) is not None:
-        _check_has_model(f"embeddings.model: {spec}", folder)
+        with locate("embeddings.model"):
+            model_config(folder)
     else:
         read_key(settings.embeddings.api_key_env or KEY_ENV)
 
@@ -57,10 +60,11 @@ def _check_claim_checker(settings: BenchSettings) -> None:
     if settings.claim_checker.model is None:
         return
     folder, _ = split_dtype(settings.claim_checker.model)
-    where = f"claim_checker.model: {folder}"
-    _check_has_model(where, folder)
-    if wants_code(folder) and not settings.claim_checker.remote_code:
-        raise InputError(f"{where}: its config.json asks for code of its own; claim_checker.remote_code=true runs it")
+    with locate("claim_checker.model"):
+        if wants_code(folder) and not settings.claim_checker.remote_code:
+            raise InputError(
+                f"{folder}: its config.json asks for code of its own; claim_checker.remote_code=true runs it"
+            )
 
 
 def _check_judges(settings: BenchSettings) -> None:
@@ -75,16 +79,10 @@ def _check_judges(settings: BenchSettings) -> None:
         if folder is None:
             read_key(settings.judge.api_key_env or KEY_ENV)
         elif not not_trained_yet(spec):
-            if not Path(folder).exists():
-                raise InputError(f"models: '{spec}': no such folder; name a model as {SPECS}")
-            _check_has_model(f"models: {spec}", folder)
-            read_card(folder)
-
-
-def _check_has_model(where: str, folder: str | Path) -> None:
-    config = Path(folder) / "config.json"
-    if not config.is_file():
-        raise InputError(f"{where}: no model there ({config} is missing)")
+            with locate("models"):
+                check_model(spec)
+                model_config(folder)
+                read_card(folder)
 
 
 def not_trained_yet(spec: str) -> bool:

@@ -35,10 +35,10 @@ from rag_zeval.files import (
     first_difference,
     flat,
     locate,
-    model_sha256,
     read_json,
     write_text,
 )
+from rag_zeval.models.folder import model_sha256
 from rag_zeval.stages.config import load_config
 from rag_zeval.stages.training_log import read_run
 from rag_zeval.statistics.bootstrap import Correlation, Ratio

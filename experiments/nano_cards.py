@@ -13,7 +13,8 @@ import typer
 
 from experiments.markdown import fill
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, model_sha256, read_json, write_text
+from rag_zeval.files import Row, read_json, write_text
+from rag_zeval.models.folder import model_sha256
 from rag_zeval.streams import exit_status, run_app
 from train.nano.tasks import UNDECIDED
 

@@ -40,7 +40,8 @@ from experiments.arm_results import (
     write_result,
 )
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, read_card, read_json, write_json
+from rag_zeval.files import Row, read_json, write_json
+from rag_zeval.models.folder import read_card
 from rag_zeval.scorers.registry import JUDGE
 from rag_zeval.stages import processes
 from rag_zeval.stages.config import check_settings, load_config

@@ -32,7 +32,6 @@ MOST = 2**63  # numbers in a field are smaller, so their sums are finite and the
 COUNT = range(MOST)
 NONE = type(None)
 NUMBER_OR_NONE = (int, float, NONE)
-ANSWER_SENTENCES, STRUCTURED = "answer_sentences", "structured"  # fields of a judge's card that are no texts
 MOST_DIGITS = 300  # of a whole number: longer ones may not fit into a float, and are slow to read
 
 
@@ -51,16 +50,6 @@ MARKS = {  # byte order mark -> encoding; UTF-32's comes first, because it begin
     codecs.BOM_UTF8: "utf-8-sig",
 }
 TABLES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".feather", ".arrow", ".xlsx", ".gz")
-WEIGHT_FILES = (
-    "*.safetensors",
-    "*.bin",
-    "config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "chat_template.jinja",
-)
-# Where transformers looks for a model's weights: the first of these that is there.
-LOADED = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 
 
 @contextmanager
@@ -153,17 +142,15 @@ def read_jsonl(path: str | Path, required: FieldTypes | None = None) -> list[Row
     return [row for _, row in iter_jsonl(path, required)]
 
 
-def read_json(
-    path: str | Path, kind: type[dict[str, Any]] | type[list[Any]] = dict, *, nan_is_null: bool = False
-) -> Any:
+def read_json(path: str | Path, kind: type[dict[str, Any]] | type[list[Any]] = dict, *, has_nan: bool = False) -> Any:
     """Return the JSON object (or, for `list`, the JSON list) that a file holds. Raises InputError naming file and line.
 
-    nan_is_null: read NaN and infinities, which JSON does not have, as null.
+    has_nan: as in `iter_jsonl`.
     """
     with readable(path):
         content = Path(path).read_bytes()
     with locate_json(path):
-        return _parse(content, kind, NAN_IS_NULL if nan_is_null else DECODER)
+        return _parse(content, kind, WITH_NAN if has_nan else DECODER)
 
 
 @contextmanager
@@ -174,17 +161,6 @@ def locate_json(path: str | Path) -> Iterator[None]:
     except InputError as error:
         line = f":{error.__cause__.lineno}" if isinstance(error.__cause__, json.JSONDecodeError) else ""
         raise InputError(f"{path}{line}: {error}") from error
-
-
-def iter_json_list(path: str | Path, required: FieldTypes) -> Iterator[tuple[str, Row]]:
-    """Yield `(place, row)` for each object of the list that a JSON file holds. The place names file and row, from 0.
-
-    NaN is read as null, because RAGChecker's data have NaN for a missing score. Raises InputError naming the place and
-    the first field of `required` that is missing or has another type.
-    """
-    for number, row in enumerate(read_json(path, list, nan_is_null=True)):
-        place = f"{path}: row {number}"
-        yield place, check_object(place, row, required)
 
 
 def check_object(where: object, value: Any, required: FieldTypes) -> Row:
@@ -220,7 +196,6 @@ def _no_number(name: str) -> None:
 
 DECODER = json.JSONDecoder(parse_int=whole_number, parse_float=finite, parse_constant=_no_number)
 WITH_NAN = json.JSONDecoder(parse_int=whole_number)
-NAN_IS_NULL = json.JSONDecoder(parse_int=whole_number, parse_float=finite, parse_constant=lambda _: None)
 TRAILING_COMMA = re.compile(r",\s*[\]}]")
 
 
@@ -444,71 +419,3 @@ def file_sha256(path: str | Path) -> str:
         while block := file.read(BLOCK):
             digest.update(block)
     return digest.hexdigest()
-
-
-def model_config(folder: str | Path) -> Path:
-    """Return the path of a model's config.json. Raises InputError if the folder holds no model."""
-    path = Path(folder) / "config.json"
-    if not path.is_file():
-        raise InputError(f"{folder}: no model in this folder (config.json is missing)")
-    return path
-
-
-def check_weights(folder: str | Path) -> None:
-    """Raise InputError if a model folder lacks the weights that transformers loads, or some of their files.
-
-    The weights are one file, or several that an index names. Only names are looked at, so this takes no time: a file
-    that is cut short shows when it is loaded.
-    """
-    folder = model_config(folder).parent
-    first = next((folder / name for name in LOADED if (folder / name).is_file()), None)
-    if first is None:
-        raise InputError(f"{folder}: no weights in this folder, such as {LOADED[0]}; download the model again")
-    if first.suffix == ".json":
-        parts = check_object(first, read_json(first), {"weight_map": dict})["weight_map"]
-        if lacking := sorted({str(part) for part in parts.values() if not (folder / str(part)).is_file()}):
-            raise InputError(f"{first}: names {lacking[0]}, which is missing; download the model again")
-
-
-def model_sha256(folder: str | Path) -> str:
-    """Return a hex sha256 over the files of a model folder that change its output: weights, config, tokenizer.
-
-    Raises InputError if the folder holds no model.
-    """
-    folder = model_config(folder).parent
-    files = sorted({path for pattern in WEIGHT_FILES for path in folder.glob(pattern)})
-    listing = "".join(f"{path.name} {file_sha256(path)}\n" for path in files)
-    return hashlib.sha256(listing.encode()).hexdigest()
-
-
-def model_revision(folder: str | Path) -> str | None:
-    """Return the hub's commit (40 hex digits) that a model folder claims to come from; None if it names none.
-
-    `hf download --local-dir` leaves a note beside each file, and the hub's cache names the folder after the commit.
-    Nothing checks that the files still match it: `model_sha256` identifies their content.
-    """
-    folder = Path(folder).resolve()
-    note = folder / ".cache" / "huggingface" / "download" / "config.json.metadata"
-    if note.is_file():
-        said = note.read_text(encoding="utf-8", errors="replace").partition("\n")[0].strip()
-    else:
-        said = folder.name if folder.parent.name == "snapshots" else ""
-    return said if re.fullmatch(r"[0-9a-f]{40}", said) else None
-
-
-def read_card(folder: str | Path) -> dict[str, Any]:
-    """Return the content of `rag_zeval.json` in a checkpoint folder; {} if there is no such file.
-
-    Raises InputError if "answer_sentences" is there and is no whole number of 1 or more, if "structured" is there and
-    is neither true nor false, or if another field is no text.
-    """
-    path = Path(folder) / "rag_zeval.json"
-    if not path.is_file():
-        return {}
-    card: dict[str, Any] = read_json(path)
-    with locate(path):
-        kinds = {ANSWER_SENTENCES: int, STRUCTURED: bool}
-        check_fields(card, {name: kinds.get(name, str) for name in card})
-        if card.get(ANSWER_SENTENCES, 1) < 1:
-            raise InputError(f"field '{ANSWER_SENTENCES}' must be 1 or more, found {card[ANSWER_SENTENCES]}")
-    return card

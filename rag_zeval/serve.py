@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rag_zeval.errors import InputError, missing
-from rag_zeval.files import STRUCTURED, check_object, model_config, model_sha256, read_card, read_json
+from rag_zeval.files import read_json
+from rag_zeval.models.folder import STRUCTURED, model_config, model_sha256, read_card, window_of
 from rag_zeval.models.open import check_spec
 
 URL = "http://127.0.0.1:8000/v1"  # vLLM's default port
@@ -61,9 +62,9 @@ def serve_command(folder: str, extra: Sequence[str] = ()) -> list[str]:
     has no model, or its model states no window.
     """
     path = model_config(folder)
-    window = check_object(path, read_json(path), {"max_position_embeddings": int})["max_position_embeddings"]
-    if window < 1:
-        raise InputError(f"{path}: field 'max_position_embeddings' must be a whole number above 0, found {window}")
+    window = window_of(read_json(path), path)
+    if window is None:
+        raise InputError(f"{path}: field 'max_position_embeddings' is missing")
     command = [sys.executable, "-m", MODULE, "--model", str(path.parent.resolve())]
     command += ["--served-model-name", served_name(folder), "--host", "127.0.0.1", "--allowed-origins", "[]"]
     command += ["--max-model-len", str(min(window, LONGEST)), "--seed", "0"]

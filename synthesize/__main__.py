@@ -14,19 +14,8 @@ from rich.console import Console
 
 from rag_zeval import __version__
 from rag_zeval.errors import InputError
-from rag_zeval.files import (
-    Row,
-    check_fields,
-    check_weights,
-    file_sha256,
-    first_difference,
-    locate,
-    model_revision,
-    model_sha256,
-    read_json,
-    write_json,
-    write_text,
-)
+from rag_zeval.files import Row, check_fields, file_sha256, first_difference, locate, read_json, write_json, write_text
+from rag_zeval.models.folder import check_weights, model_revision, model_sha256
 from rag_zeval.progress import Progress
 from rag_zeval.rows import RowWriter
 from rag_zeval.stages.command import stage_main

@@ -16,9 +16,10 @@ from transformers.utils.logging import disable_progress_bar
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
 from rag_zeval.models.decoding import GrowingLayer, stop_ids
+from rag_zeval.models.folder import loading
 from rag_zeval.stages.world import true_support
 from synthesize.cad import Response, decode
-from synthesize.jobs import Batch, JobReader, model_path
+from synthesize.jobs import Batch, JobReader
 from synthesize.settings import Settings
 from synthesize.sources import SourceQuestion
 
@@ -117,7 +118,7 @@ def _on_vllm(settings: Settings) -> Any:
         from synthesize.vllm_cad import VLLMDecoder
     except ImportError as error:
         raise InputError("config: key 'engine' is vllm, but vLLM is missing: pip install vllm") from error
-    with model_path(settings) as path:
+    with loading(settings.model) as path:
         return VLLMDecoder(path, settings.dtype)
 
 
@@ -126,7 +127,7 @@ def _load(settings: Settings) -> Any:
         raise InputError("config: key 'device' is cuda, but torch finds no GPU")
     device = settings.device if settings.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
     disable_progress_bar()  # the stage shows its own
-    with model_path(settings) as path:
+    with loading(settings.model) as path:
         model: Any = AutoModelForCausalLM.from_pretrained(
             path, dtype=getattr(torch, settings.dtype), trust_remote_code=False
         )

@@ -6,8 +6,7 @@ module also decides which questions are refused because they are too long, and w
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,10 +14,10 @@ from typing import Any
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
+from rag_zeval.models.folder import loading, window_of
 from rag_zeval.models.language_model import chat_ids
 from rag_zeval.scorers.sentences import sentences_of
 from rag_zeval.stages.world import answer_prompt
-from rag_zeval.text import one_line
 from synthesize.settings import Settings
 from synthesize.sources import SourceQuestion
 
@@ -68,9 +67,9 @@ class JobReader:
 
     @cached_property
     def tokenizer(self) -> Any:
-        with model_path(self.settings) as path:
-            from transformers import AutoTokenizer
+        from transformers import AutoTokenizer
 
+        with loading(self.settings.model) as path:
             tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
         if self.settings.chat_template and not tokenizer.chat_template:
             raise InputError(f"{self.settings.model}: the tokenizer has no chat template; set chat_template=false")
@@ -78,11 +77,11 @@ class JobReader:
 
     @cached_property
     def window(self) -> int | None:
-        with model_path(self.settings) as path:
-            from transformers import AutoConfig
+        from transformers import AutoConfig
 
+        with loading(self.settings.model) as path:
             config = AutoConfig.from_pretrained(path, trust_remote_code=False)
-        return getattr(config, "max_position_embeddings", None)
+        return window_of(config, self.settings.model)
 
     def read(self, question: SourceQuestion) -> Job:
         """Return the question's job.
@@ -121,22 +120,6 @@ class JobReader:
         if self.window is not None and needed > self.window:
             return f"prompt and answer need {needed} tokens, the model's window is {self.window}"
         return None
-
-
-@contextmanager
-def model_path(settings: Settings) -> Iterator[str]:
-    """Yield the model's folder as an absolute path, so that nothing is looked up on a hub.
-
-    Raises InputError for the errors of transformers and safetensors inside the block.
-    """
-    from safetensors import SafetensorError
-
-    try:
-        yield str(Path(settings.model).resolve())
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise InputError(
-            f"{settings.model}: transformers cannot load it: {one_line(str(error) or type(error).__name__)}"
-        ) from error
 
 
 def batches(jobs: Sequence[Job], settings: Settings, batch_tokens: int) -> list[Batch]:

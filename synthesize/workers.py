@@ -16,7 +16,8 @@ from textwrap import shorten
 from typing import Any
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, model_sha256
+from rag_zeval.files import Row
+from rag_zeval.models.folder import model_sha256
 from rag_zeval.stages.ray_folder import ray_folder
 from synthesize.jobs import Batch
 from synthesize.settings import Settings

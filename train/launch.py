@@ -14,7 +14,8 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import file_sha256, model_sha256, read_json
+from rag_zeval.files import file_sha256, read_json
+from rag_zeval.models.folder import model_sha256
 from rag_zeval.models.precision import said, speedup
 from rag_zeval.stages.config import stored
 from rag_zeval.stages.processes import python_module, started

@@ -10,8 +10,9 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from rag_zeval import __version__
-from rag_zeval.files import flat, read_card, read_json, write_text
+from rag_zeval.files import flat, read_json, write_text
 from rag_zeval.judge.prompt import find_variant
+from rag_zeval.models.folder import read_card
 from rag_zeval.stages.config import load_config
 from rag_zeval.stages.training_log import Steps, validation_rewards
 from rag_zeval.stages.versions import installed

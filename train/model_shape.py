@@ -7,6 +7,7 @@ from typing import Any
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import read_json
+from rag_zeval.models.folder import window_of
 
 FAMILIES = ("llama", "qwen2")
 KEPT = Path(__file__).with_name("model_shapes.json")  # configs of models that may not be on this machine yet
@@ -94,10 +95,9 @@ def read_shape(base_model: str) -> tuple[Shape | None, str]:
 
 
 def read_window(base_model: str) -> int | None:
-    """Return the context window in the config.json of a model's folder; None if it is not there or names none."""
+    """Return the context window in the config.json of a model's folder (`window_of`); None without such a file."""
     path = Path(base_model) / "config.json"
-    window = read_json(path).get("max_position_embeddings") if path.is_file() else None
-    return window if type(window) is int else None
+    return window_of(read_json(path), path) if path.is_file() else None
 
 
 def shape_of(config: Mapping[str, Any], where: str) -> Shape:

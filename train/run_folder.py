@@ -20,11 +20,11 @@ from rag_zeval.files import (
     first_difference,
     flat,
     locate,
-    read_card,
     read_json,
     write_json,
     write_text,
 )
+from rag_zeval.models.folder import read_card
 from rag_zeval.stages.training_log import Steps, attempt_files, best_step, logged_through, merge, write_merged
 from train.export.lora import has_adapter, save_adapter, trained_model
 from train.export.plain_model import complete

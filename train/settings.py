@@ -12,8 +12,9 @@ from pydantic import AfterValidator, ConfigDict, Field, PositiveFloat, PositiveI
 from pydantic.dataclasses import dataclass
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import check_weights, file_sha256, model_sha256
+from rag_zeval.files import file_sha256
 from rag_zeval.judge.prompt import PROMPTS, RANKING, find_variant
+from rag_zeval.models.folder import check_weights, model_sha256
 from rag_zeval.stages.answer_quality import AnswerFilter
 from rag_zeval.stages.config import Alphas, Section, Seed, Share, Text, check_settings, stored
 from rewards.accuracy import AccuracyRule

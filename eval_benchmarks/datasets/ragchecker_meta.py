@@ -5,6 +5,7 @@ arXiv:2408.08067). delta = score(model2) - score(model1) is compared with the la
 better). The reference is the ground-truth answer.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from eval_benchmarks.bench_settings import RunSettings
 from eval_benchmarks.benchmark import FETCH, Benchmark, Metric
 from rag_zeval.errors import InputError
-from rag_zeval.files import FieldTypes, Row, check_object, file_sha256, iter_json_list
+from rag_zeval.files import NUMBER_OR_NONE, FieldTypes, Maybe, Row, check_object, file_sha256, read_json
 from rag_zeval.judge.example import Example
 from rag_zeval.scorers.score import Score, Scored, Scorer
 from rag_zeval.statistics.bootstrap import Correlation
@@ -91,7 +92,7 @@ class ShippedRagchecker(Scorer):
         self.identity = file_sha256(path)
         self._scores: dict[str, tuple[Score, ...]] = {}
         answers = {example.id: example.answers for example in examples}
-        for place, row in iter_json_list(path, SHIPPED_FIELDS):
+        for place, row in _rows(path, SHIPPED_FIELDS):
             id_ = str(row["instance_id"])
             if tuple(row[model].get("response") for model in MODELS) != answers.get(id_):
                 raise InputError(
@@ -107,9 +108,17 @@ class ShippedRagchecker(Scorer):
 
 def _shipped_score(place: str, model: Row) -> Score:
     scores = check_object(place, model, {"ragchecker": dict})["ragchecker"]
-    if scores.get("correctness_label") is None:
+    score = check_object(place, scores, {"correctness_label": Maybe(NUMBER_OR_NONE)}).get("correctness_label")
+    if score is None or not math.isfinite(score):
         return Score(None, "failed: no shipped score")
-    return Score(float(check_object(place, scores, {"correctness_label": (int, float)})["correctness_label"]))
+    return Score(float(score))
+
+
+def _rows(path: Path, required: FieldTypes) -> Iterator[tuple[str, Row]]:
+    """Yield `(place, row)` for each object of the list in a file. The place names file and row, from 0."""
+    for number, row in enumerate(read_json(path, list, has_nan=True)):
+        place = f"{path}: row {number}"
+        yield place, check_object(place, row, required)
 
 
 def _read_labelled(path: Path) -> tuple[list[Example], dict[str, list[int]]]:
@@ -119,7 +128,7 @@ def _read_labelled(path: Path) -> tuple[list[Example], dict[str, list[int]]]:
     """
     examples: dict[str, Example] = {}
     labels: dict[str, list[int]] = {}
-    for place, row in iter_json_list(path, LABELLED_FIELDS):
+    for place, row in _rows(path, LABELLED_FIELDS):
         id_, truth, label = str(row["instance_id"]), row["gt_answer"], row["correctness_label"]
         answers = tuple(
             check_object(f"{place}: {model}", row[model], {"response": str})["response"] for model in MODELS

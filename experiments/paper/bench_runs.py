@@ -22,7 +22,8 @@ from experiments.paper.methods import MEASURED, TABLES, PaperRow, paper_rows
 from experiments.paper.paper_settings import MOCK_JUDGE, PaperSettings
 from experiments.paper.trained_judges import TrainedJudges
 from rag_zeval.errors import InputError
-from rag_zeval.files import flat, locate, model_sha256, read_json, write_json
+from rag_zeval.files import flat, locate, read_json, write_json
+from rag_zeval.models.folder import model_sha256
 from rag_zeval.models.open import check_spec, folder_of
 from rag_zeval.scorers.bert_score import BertScore
 from rag_zeval.scorers.registry import MEASURES, TEXT_SCORERS

@@ -12,8 +12,9 @@ from experiments.paper.paper_settings import PaperSettings
 from experiments.run_arms import StageError, StageProcesses
 from experiments.training_curves import Curves, read_curves
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, read_card, read_json
+from rag_zeval.files import Row, read_json
 from rag_zeval.judge.prompt import RANKING
+from rag_zeval.models.folder import read_card
 from rag_zeval.stages.config import load_config
 from rag_zeval.stages.training_log import attempt_files, read_run
 from train.curriculum import flag_questions, read_questions

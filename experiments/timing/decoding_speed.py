@@ -137,8 +137,9 @@ def small_profile(questions: int) -> tuple[Any, Prompts]:
     from omegaconf import OmegaConf
     from transformers import AutoModelForCausalLM
 
+    from rag_zeval.models.folder import loading
     from rag_zeval.stages.config import check_settings, load_config
-    from synthesize.jobs import JobReader, model_path
+    from synthesize.jobs import JobReader
     from synthesize.settings import Settings
     from synthesize.sources import Tally, load_questions
 
@@ -147,7 +148,7 @@ def small_profile(questions: int) -> tuple[Any, Prompts]:
     settings = check_settings(Settings, config)
     reader = JobReader(settings)
     jobs = [reader.read(question) for question in load_questions(settings, Tally(), lambda question: False)]
-    with model_path(settings) as path:
+    with loading(settings.model) as path:
         model = AutoModelForCausalLM.from_pretrained(path, dtype="float32").eval()
     model.generation_config.eos_token_id = None  # both sides write all tokens
     return model, Prompts([job.with_passage for job in jobs], [job.without_passage for job in jobs])

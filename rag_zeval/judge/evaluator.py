@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import STRUCTURED
 from rag_zeval.judge.example import Example, check_list
 from rag_zeval.judge.needs import lacking
 from rag_zeval.judge.parser import FormatError, parse_lenient, response_schema
@@ -14,6 +13,7 @@ from rag_zeval.judge.prompt import find_variant, judge_messages
 from rag_zeval.judge.schema import LETTERS, Trajectory
 from rag_zeval.judge.scoring import support_scores
 from rag_zeval.models.as_finished import as_finished
+from rag_zeval.models.folder import STRUCTURED
 from rag_zeval.models.language_model import REPLY_SHARE, Backend, Reply, Request, Sampling
 from rag_zeval.text import is_blank, without_surrogates
 

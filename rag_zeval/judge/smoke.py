@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from rag_zeval.files import STRUCTURED, read_card
 from rag_zeval.judge.evaluator import Evaluator
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.schema import LETTERS
+from rag_zeval.models.folder import STRUCTURED, read_card
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.open import open_backend
 

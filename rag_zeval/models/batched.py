@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rag_zeval.files import model_sha256, read_card
+from rag_zeval.models.folder import model_sha256, read_card
 from rag_zeval.models.language_model import Messages, Reply, Request, chat_ids
 
 QUIET_TURNS = 50  # turns of the event loop without a new request, before a batch begins; a follow-up needs far fewer

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import model_sha256, read_json
+from rag_zeval.files import read_json
 from rag_zeval.models.cache import ReplyCache
 from rag_zeval.models.endpoint import Endpoint
+from rag_zeval.models.folder import model_sha256, window_of
 from rag_zeval.models.language_model import Model, Reply
 from rag_zeval.models.precision import choose_dtype, in_identity
 from rag_zeval.models.transformers_local import load_folder
@@ -139,7 +140,7 @@ def load_encoder(folder: str, dtype: str = "float32") -> tuple[Any, Any, int]:
     Raises InputError if transformers cannot load it.
     """
     tokenizer, model, _ = load_folder(folder, "AutoModel", dtype)
-    windows = (tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None))
+    windows = (tokenizer.model_max_length, window_of(model.config, folder))
     return tokenizer, model, min(window for window in windows if window)
 
 

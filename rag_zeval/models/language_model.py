@@ -131,18 +131,6 @@ def known_total(counts: Sequence[int | None]) -> int | None:
     return sum(known) if known or not counts else None
 
 
-def window_of(config: Any, folder: str) -> int | None:
-    """Return the context window that a model's configuration names; None if it names none.
-
-    Raises InputError if it is not a whole number above 0.
-    """
-    size = getattr(config, "max_position_embeddings", None)
-    if size is not None and (type(size) is not int or size < 1):
-        found = one_line(str(size))
-        raise InputError(f"{folder}: field 'max_position_embeddings' must be a whole number above 0, found {found}")
-    return size
-
-
 def chat_ids(tokenizer: Any, messages: Messages) -> list[int]:
     """Return the token ids of the prompt: the messages in the tokenizer's chat template, up to where the reply begins.
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import file_sha256, model_sha256, read_json
+from rag_zeval.files import file_sha256, read_json
+from rag_zeval.models.folder import model_config, model_sha256, window_of
 from rag_zeval.models.precision import choose_dtype, in_identity, split_dtype
 from rag_zeval.models.transformers_local import load_folder
 
@@ -63,7 +64,7 @@ class NLI:
             )
         self._supported = labels.get("entailment", 1)
         self._between = self._tokenizer.eos_token if labels == UNNAMED else None
-        positions = getattr(self._model.config, "max_position_embeddings", None) or LONGEST
+        positions = window_of(self._model.config, folder) or LONGEST
         self._window = min(LONGEST, self._tokenizer.model_max_length, positions)
 
     def fits(self, pair: Pair) -> bool:
@@ -143,7 +144,7 @@ class OwnCode:
 
 def wants_code(folder: str) -> bool:
     """Whether a model's configuration asks for its own code. Raises InputError if that code is not in the folder."""
-    path = Path(folder) / "config.json"
+    path = model_config(folder)
     named = read_json(path).get("auto_map")
     if "--" in json.dumps(named):  # REPOSITORY--MODULE.CLASS
         raise InputError(

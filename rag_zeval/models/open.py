@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rag_zeval.budget import Account
 from rag_zeval.errors import InputError, needed
-from rag_zeval.files import STRUCTURED, read_card
+from rag_zeval.models.folder import STRUCTURED, read_card
 from rag_zeval.models.language_model import Backend
 from rag_zeval.models.precision import split_dtype
 from rag_zeval.secrets import looks_like_keys

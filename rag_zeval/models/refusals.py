@@ -6,6 +6,7 @@ import sys
 from functools import reduce
 from typing import Any
 
+from rag_zeval.budget import TOKEN_LIMITS
 from rag_zeval.models.endpoint import Body
 from rag_zeval.models.http_errors import error_fields
 from rag_zeval.models.language_model import REPLY_SHARE
@@ -13,7 +14,6 @@ from rag_zeval.replies.loose_json import unique_keys
 from rag_zeval.text import LINE_READ
 
 LIST = "reply"  # the only field of the object that wraps a list
-TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")
 # How an error names the parameter. If it names two, the first one here is left out, as Claude takes only one of
 # temperature and top_p.
 NAMED = {

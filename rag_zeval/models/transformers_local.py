@@ -15,10 +15,10 @@ from threading import Thread
 from typing import Any
 
 from rag_zeval.errors import InputError, needed
-from rag_zeval.files import model_config
 from rag_zeval.models.batched import FolderModel, Job
+from rag_zeval.models.folder import loading, model_config, window_of
 from rag_zeval.models.grammars import Grammars
-from rag_zeval.models.language_model import Reply, window_of
+from rag_zeval.models.language_model import Reply
 from rag_zeval.models.precision import choose_dtype, in_identity
 from rag_zeval.text import one_line
 
@@ -219,13 +219,10 @@ def load_folder(folder: str, kind: str, dtype: str = "float32", own_code: bool =
         import transformers
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    path = str(model_config(folder).parent.resolve())  # an absolute path, so transformers never looks on a hub
-    try:
+    model_config(folder)  # its message is clearer than that of transformers
+    with loading(folder) as path:
         tokenizer = None if own_code else transformers.AutoTokenizer.from_pretrained(path, trust_remote_code=False)
         model, loaded = getattr(transformers, kind).from_pretrained(
             path, dtype=dtype, output_loading_info=True, trust_remote_code=own_code
         )
-    except Exception as error:  # the folder's code may raise anything, and safetensors has its own error
-        reason = one_line(str(error)) or type(error).__name__
-        raise InputError(f"{folder}: not a model transformers can load: {reason}") from error
     return tokenizer, model.to(device).eval(), len(loaded["missing_keys"])

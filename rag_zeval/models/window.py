@@ -6,10 +6,9 @@ from types import MappingProxyType
 from typing import Any
 
 from rag_zeval.errors import InputError, needed
-from rag_zeval.files import read_card
-from rag_zeval.models.language_model import Messages, chat_ids, window_of
+from rag_zeval.models.folder import loading, read_card, window_of
+from rag_zeval.models.language_model import Messages, chat_ids
 from rag_zeval.models.open import folder_of
-from rag_zeval.text import one_line
 
 NO_CARD: Mapping[str, Any] = MappingProxyType({})
 
@@ -23,13 +22,9 @@ class Window:
     def __init__(self, folder: str):
         with needed("transformers", f"{folder}: a local model"):
             import transformers
-        path = str(Path(folder).resolve())  # an absolute path, so transformers never looks on a hub
-        try:
+        with loading(folder) as path:
             self._tokenizer = transformers.AutoTokenizer.from_pretrained(path, trust_remote_code=False)
             config = transformers.AutoConfig.from_pretrained(path, trust_remote_code=False)
-        except Exception as error:  # of any kind, as in `load_folder`
-            reason = one_line(str(error)) or type(error).__name__
-            raise InputError(f"{folder}: not a model transformers can load: {reason}") from error
         if not self._tokenizer.chat_template:
             raise InputError(f"{folder}: the tokenizer has no chat template")
         self.max_context = window_of(config, folder)

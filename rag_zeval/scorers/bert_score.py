@@ -16,10 +16,10 @@ from statistics import harmonic_mean
 from typing import Any
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import model_sha256
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import ANY_ANSWER
 from rag_zeval.models.embeddings import load_encoder
+from rag_zeval.models.folder import model_sha256
 from rag_zeval.scorers.score import Score, Scored, Scorer
 from rag_zeval.text import one_line
 

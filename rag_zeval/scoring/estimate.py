@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from rag_zeval.budget import Price
-from rag_zeval.files import ANSWER_SENTENCES
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.prompt import VARIANTS
 from rag_zeval.literal_judge import count_tokens, literal_reply, word_vector
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder, Embedding, packed
+from rag_zeval.models.folder import ANSWER_SENTENCES
 from rag_zeval.models.language_model import Messages, Reply, Request
 from rag_zeval.models.window import NO_CARD, Window
 from rag_zeval.scorers.registry import Named

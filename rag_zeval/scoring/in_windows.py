@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from typing import Any, NamedTuple
 
-from rag_zeval.files import ANSWER_SENTENCES
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.parser import says_something
 from rag_zeval.judge.schema import LETTERS
+from rag_zeval.models.folder import ANSWER_SENTENCES
 from rag_zeval.models.language_model import Backend
 from rag_zeval.scorers.rag_zeval import STRICT, RagZeval
 from rag_zeval.scorers.score import Score, Scored, Scorer, costs_together

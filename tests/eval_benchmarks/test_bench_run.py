@@ -16,9 +16,10 @@ from eval_benchmarks.bench_settings import BenchSettings
 from eval_benchmarks.datasets.nano_eval import NanoEval
 from eval_benchmarks.jobs import ScoringJob
 from rag_zeval.errors import InputError
-from rag_zeval.files import flat, model_sha256
+from rag_zeval.files import flat
 from rag_zeval.judge.prompt import find_variant
 from rag_zeval.literal_judge import literal_reply
+from rag_zeval.models.folder import model_sha256
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Score, Scored
@@ -200,10 +201,10 @@ def test_without_data_it_says_what_is_left_out_and_how_to_get_it(nano: Any, tmp_
     [
         (["scorers=[blue]"], "scorers: unknown name 'blue' (did you mean 'bleu'?)"),
         (["benchmarks=[nano]"], "benchmarks: unknown name 'nano'"),
-        (["bert_score.model=no/such"], "bert_score.model: no/such: no model there (no/such/config.json is missing)"),
-        (["scorers=[rag_zeval]", "models=[gpt-4o]"], "models: 'gpt-4o': no such folder; name a model as transformers:"),
-        (["scorers=[rag_zeval]", "models=[transformers:no/such]"], "models: 'transformers:no/such': no such folder"),
-        (["scorers=[rag_zeval]", "models=[docs]"], "models: docs: no model there (docs/config.json is missing)"),
+        (["bert_score.model=no/such"], "bert_score.model: no/such: no model in this folder (config.json is missing)"),
+        (["scorers=[rag_zeval]", "models=[gpt-4o]"], "models: model 'gpt-4o': no such folder; name a model as trans"),
+        (["scorers=[rag_zeval]", "models=[transformers:no/such]"], "model 'transformers:no/such': no such folder"),
+        (["scorers=[rag_zeval]", "models=[docs]"], "models: docs: no model in this folder (config.json is missing)"),
         (["scorers=[rag_zeval]", "models=[]"], "models: a judge needs at least one"),
         (["scorers=[rag_zeval]", "models=[openai:m@http://h/v1,openai:m@http://h/v1]"], "is listed 2 times"),
         (["judge.api_key_env=NO_SUCH_KEY"], "judge.api_key_env: environment variable NO_SUCH_KEY is not set"),
@@ -224,7 +225,7 @@ def test_without_data_it_says_what_is_left_out_and_how_to_get_it(nano: Any, tmp_
             ["scorers=[ragas_answer_similarity]"],
             "embeddings.model: ragas_answer_similarity needs one: a folder, or open",
         ),
-        (["embeddings.model=no/such"], "embeddings.model: no/such: no model there (no/such/config.json is missing)"),
+        (["embeddings.model=no/such"], "embeddings.model: no/such: no model in this folder (config.json is missing)"),
         (["embeddings.model='openai:m@http://me:secret@h/v1'"], "without user, password or query"),
         (
             ["judge.extra_body={{think: false}}", "scorers=[rag_zeval]"],

@@ -8,7 +8,7 @@ import pytest
 
 from experiments.nano_cards import SHOWN, main
 from rag_zeval.errors import InputError
-from rag_zeval.files import model_sha256
+from rag_zeval.models.folder import model_sha256
 
 BASE = "checkpoints/nano-base"
 

@@ -16,11 +16,11 @@ from urllib.request import urlopen
 import pytest
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import model_sha256
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.parser import response_schema
 from rag_zeval.judge.smoke import NANO as NANO_EXAMPLE
 from rag_zeval.judge.smoke import TOY
+from rag_zeval.models.folder import model_sha256
 from rag_zeval.serve import LONGEST, MODULE, URL, serve_command, served_name
 from rag_zeval.stages.world import ranked_examples
 

@@ -170,7 +170,7 @@ def test_what_cannot_be_started_is_one_line(cluster, tmp_path, capsys):
     for words, said in (
         (["workers=3"], "error: config: key 'workers' is 3, but ray sees 2 CPUs\n"),
         (["workers=null"], "ray sees no GPU to use"),
-        ([f"model={model}", "workers=2"], f"{model}: transformers cannot load it"),
+        ([f"model={model}", "workers=2"], f"{model}: not a model transformers can load: "),
     ):
         assert main([*auto, *words]) == 2
         assert said in capsys.readouterr().err

@@ -467,7 +467,7 @@ def test_rows_that_the_base_has_no_window_for_are_refused_before_anything_starts
     planned: Planned, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = [f"base_model={tmp_path}", "responses=nowhere.jsonl"]
-    for window, code in ((16384, 0), (16383, 2)):
+    for window, code in ((16384, 0), ("wide", 2), (16383, 2)):
         (tmp_path / "config.json").write_text(json.dumps({**TINY, "max_position_embeddings": window}))
         assert planned("paper", *words)[0] == code
     said = "max_position_embeddings=16383, but 16384 tokens are needed: lower verl.data.max_prompt_length, "

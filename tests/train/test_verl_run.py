@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from rag_zeval.files import model_sha256, read_jsonl
+from rag_zeval.files import read_jsonl
+from rag_zeval.models.folder import model_sha256
 
 Processes = Callable[[Path], list[str]]
 Command = Callable[..., list[str]]

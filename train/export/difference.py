@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import read_card
+from rag_zeval.models.folder import model_config, read_card
 from rag_zeval.streams import command_line
 from train.export.lora import load_model, save_adapter
 
@@ -33,8 +33,7 @@ def keep_difference(
     Raises InputError if a folder has no model, if a model has other layers than the base, or if nothing changed.
     """
     for place in (*models, base):
-        if not (place / "config.json").is_file():
-            raise InputError(f"{place}: no model here")
+        model_config(place)
     import torch
     from peft import LoraConfig, get_peft_model
     from peft.tuners.lora import Linear

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import read_card, read_json, write_json
+from rag_zeval.files import read_json, write_json
+from rag_zeval.models.folder import read_card
 from rag_zeval.stages.weights import share_weights
 from rag_zeval.streams import command_line
 from rag_zeval.text import one_line

@@ -24,7 +24,8 @@ from omegaconf import DictConfig
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import model_sha256, write_json
+from rag_zeval.files import write_json
+from rag_zeval.models.folder import model_sha256
 from rag_zeval.progress import Progress
 from rag_zeval.stages.command import stage_main
 from rag_zeval.stages.config import Section, Seed, Text, check_settings

@@ -19,9 +19,10 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from rag_zeval.files import Row, iter_jsonl, json_line, read_card, write_bytes
+from rag_zeval.files import Row, iter_jsonl, json_line, write_bytes
 from rag_zeval.judge.evidence import ReferenceIndex
 from rag_zeval.models.decoding import Generated, stop_ids
+from rag_zeval.models.folder import read_card
 from rag_zeval.models.language_model import chat_ids
 from rag_zeval.stages.training_log import VALIDATION
 from rag_zeval.text import text_id

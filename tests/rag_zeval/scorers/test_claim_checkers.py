@@ -197,7 +197,7 @@ def test_a_ranker_has_no_claims_to_check(
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("claim_checker.model=no/such", "no/such: no model there (no/such/config.json is missing)"),
+        ("claim_checker.model=no/such", "no/such: no model in this folder (config.json is missing)"),
         ("scorers=[checked_claims]", "checked_claims checks the claims that rag_zeval writes; add rag_zeval"),
         (
             "claim_checker.model={code}",

@@ -74,7 +74,7 @@ def test_models_that_do_not_belong_together_are_refused(
     trained: Path, nano_base: Path, tmp_path: Path, refusal: Any
 ) -> None:
     out, small, large = (tmp_path / name for name in ("out", "small", "large"))
-    assert "no model here" in refusal(difference.main, [str(trained), str(tmp_path), str(out)])
+    assert "no model in this folder" in refusal(difference.main, [str(trained), str(tmp_path), str(out)])
     for folder, size in ((small, 8), (large, 16)):  # of a family that train.model_shape does not know
         config = GPT2Config(n_embd=size, n_layer=1, n_head=1, vocab_size=16, bos_token_id=None, eos_token_id=None)
         GPT2LMHeadModel(config).save_pretrained(folder)
