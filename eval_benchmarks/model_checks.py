@@ -8,7 +8,7 @@ from eval_benchmarks.originals.packages import ORIGINALS
 from rag_zeval.errors import InputError
 from rag_zeval.files import locate
 from rag_zeval.models.endpoint import KEY_ENV
-from rag_zeval.models.folder import model_config, read_card
+from rag_zeval.models.folder import check_weights, model_config, read_card
 from rag_zeval.models.keys import needed_key, read_key
 from rag_zeval.models.nli import wants_code
 from rag_zeval.models.open import check_extra_body, check_model, check_spec, check_structured, folder_of
@@ -81,7 +81,7 @@ def _check_judges(settings: BenchSettings) -> None:
         elif not not_trained_yet(spec):
             with locate("models"):
                 check_model(spec)
-                model_config(folder)
+                check_weights(folder)
                 read_card(folder)
 
 

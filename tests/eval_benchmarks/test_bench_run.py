@@ -268,9 +268,13 @@ def test_bad_data_stop_it_before_any_model_is_loaded(
     write_ragchecker: Any, tmp_path: Path, run: Any, capsys: Any
 ) -> None:
     data_dir = write_ragchecker(change=lambda rows: rows[3].pop("correctness_label"))
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "config.json").write_text("not even JSON")  # loading it would be another error
-    words = ["benchmarks=[ragchecker_meta]", "scorers=[rag_zeval]", f"models=['{tmp_path / 'model'}']"]
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "config.json").write_text("not even JSON")  # loading it would be another error
+    words = ["benchmarks=[ragchecker_meta]", "scorers=[rag_zeval]", f"models=['{folder}']"]
+    assert run(*words, f"data_dir={data_dir}") == 2
+    assert capsys.readouterr().err.startswith(f"error: models: {folder}: no weights in this folder")
+    (folder / "model.safetensors").touch()
     assert run(*words, f"data_dir={data_dir}") == 2 and not run.out.exists()
     where = data_dir / "ragchecker_meta" / "human_labeled_data.json"
     assert capsys.readouterr().err == f"error: {where}: row 3: field 'correctness_label' is missing\n"

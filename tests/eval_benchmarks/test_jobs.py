@@ -170,6 +170,7 @@ def _judge_with_card(card: dict[str, Any], folder: Path, reply: Callable[[Any], 
     folder.mkdir()
     (folder / "rag_zeval.json").write_text(json.dumps(card))
     (folder / "config.json").write_text("{}")
+    (folder / "model.safetensors").touch()
     monkeypatch.setattr("eval_benchmarks.jobs.open_backend", lambda spec, **settings: ScriptedBackend(reply, card=card))
     return f"models=[{folder}]"
 
