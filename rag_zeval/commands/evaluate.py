@@ -201,7 +201,17 @@ def evaluate(
     account = open_account(model, price, max_cost)
     if prices is not None and model is not None and price is None:
         print(f"note: {prices} has no price for {model}, so no dollars are shown", file=sys.stderr)
-    judges = Judges(model, asking, trials, embeddings, claim_checker, bert_score, calls, account, embeddings_key_env)
+    judges = Judges(
+        model,
+        asking=asking,
+        trials=trials,
+        embeddings=embeddings,
+        claim_checker=claim_checker,
+        bert_score=bert_score,
+        calls=calls,
+        account=account,
+        embeddings_key_env=embeddings_key_env,
+    )
     check_scorers(chosen, judges, asking=not dry_run)
 
     sources = [_named(word) for word in inputs]

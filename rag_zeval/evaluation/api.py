@@ -154,7 +154,17 @@ def evaluate(
     )
     listed = read_prices(prices) if prices is not None else {}
     account = open_account(judge, price_of(judge, listed), max_cost)
-    judges = Judges(judge, asking, trials, embedder, checker, encoder, calls, account, embeddings_key_env)
+    judges = Judges(
+        judge,
+        asking=asking,
+        trials=trials,
+        embeddings=embedder,
+        claim_checker=checker,
+        bert_score=encoder,
+        calls=calls,
+        account=account,
+        embeddings_key_env=embeddings_key_env,
+    )
     check_scorers(chosen, judges)
     read = read_cases(
         source,

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,7 @@ class Judges:
     """
 
     model: str | None = None
+    _: KW_ONLY
     asking: Asking = field(default_factory=Asking)
     trials: int = 1
     embeddings: str | None = None
