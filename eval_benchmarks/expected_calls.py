@@ -4,7 +4,7 @@ Only the data are loaded, and the tokenizer of a local judge if references may h
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -66,19 +66,17 @@ class ExpectedCalls:
         )
 
 
-def expected_calls(settings: BenchSettings, planned: Iterable[Planned]) -> Iterator[ExpectedCalls]:
+def expected_calls(settings: BenchSettings, planned: Sequence[Planned]) -> Iterator[ExpectedCalls]:
     """Yield the expected calls of a plan (see `eval_benchmarks.plan`), benchmark by benchmark."""
-    by_benchmark: dict[str, list[Planned]] = {}
-    for one in planned:
-        by_benchmark.setdefault(one.benchmark.name, []).append(one)
-    for own in by_benchmark.values():
-        for _, group in groupby(own, lambda one: (one.model, one.judged)):
-            of_model = [*group]
-            found = _asked_by_each(settings, of_model)
-            for one in of_model:
-                yield ExpectedCalls(one, found.get(one.scorer))
-                if one.checked:
-                    yield ExpectedCalls(replace(one, scorer=CheckedClaims.name), NO_CALLS)
+    places = [*dict.fromkeys(one.benchmark.name for one in planned)]
+    planned = sorted(planned, key=lambda one: places.index(one.benchmark.name))
+    for _, group in groupby(planned, lambda one: (one.benchmark.name, one.model, one.judged)):
+        together = [*group]
+        found = _asked_by_each(settings, together)
+        for one in together:
+            yield ExpectedCalls(one, found.get(one.scorer))
+            if one.checked:
+                yield ExpectedCalls(replace(one, scorer=CheckedClaims.name), NO_CALLS)
 
 
 def _asked_by_each(settings: BenchSettings, planned: Sequence[Planned]) -> dict[str, PlannedCalls]:

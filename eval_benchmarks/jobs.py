@@ -166,18 +166,17 @@ def _judge_jobs(
     samples = [(one, trial) for one in planned for trial in range(one.trials)]
     for one, trial in samples:
         benchmark, asking = one.benchmark, judge_asking(settings, one.benchmark, trial)
-        scorer: Scorer
-        if one.scorer in ORIGINALS:
+        if one.scorer in MEASURES:
+            scorer = open_scorer(one.scorer, models, Asking(settings.judge.sampling(trial), timeout=timeout))
+        elif one.scorer == JUDGE:
+            scorer = open_scorer(JUDGE, Models(judge=backend), asking)
+        elif one.scorer == SftRanker.name:
+            scorer = SftRanker(backend, asking.sampling)
+        else:
             embedder = _open_embedder(settings) if ORIGINALS[one.scorer].embeds else None
             assert isinstance(backend, Endpoint) and isinstance(embedder, Endpoint | None)  # the plan has no others
             replies = Path(settings.out_dir) / ORIGINAL_REPLIES
             scorer = OriginalScorer(one.scorer, backend, embedder, replies, settings.judge.timeout, trial)
-        elif one.scorer in MEASURES:
-            scorer = open_scorer(one.scorer, models, Asking(settings.judge.sampling(trial), timeout=timeout))
-        elif one.scorer == SftRanker.name:
-            scorer = SftRanker(backend, asking.sampling)
-        else:
-            scorer = open_scorer(JUDGE, Models(judge=backend), asking)
         parts = plan_parts(scorer, benchmark.examples, backend)
         if not benchmark.absolute:
             parts = replace(parts, in_pieces=0)

@@ -58,9 +58,9 @@ def plan_run(settings: BenchSettings, benchmarks: Sequence[Benchmark]) -> tuple[
     planned = [Planned(benchmark, name) for benchmark, name in product(benchmarks, texts)]
     planned += [Planned(benchmark, scorer.name) for benchmark in benchmarks for scorer in benchmark.shipped]
     asking = [(benchmark, JUDGE) for benchmark in benchmarks if JUDGE in chosen]
-    measures = [MEASURES[name] for name in chosen if name in MEASURES]
-    originals = [ORIGINALS[name] for name in chosen if name in ORIGINALS]
-    for benchmark, measure in product(benchmarks, [*measures, *originals]):
+    measures: list[Measure | Original] = [MEASURES[name] for name in chosen if name in MEASURES]
+    measures += [ORIGINALS[name] for name in chosen if name in ORIGINALS]
+    for benchmark, measure in product(benchmarks, measures):
         if missing := _missing(benchmark, measure):
             left_out.append(f"{benchmark.name}, {measure.name}: the benchmark has no {' and no '.join(missing)}")
         elif measure.name in settings.judged_scorers:
@@ -84,8 +84,7 @@ def plan_run(settings: BenchSettings, benchmarks: Sequence[Benchmark]) -> tuple[
             judged.append(one)
         if judged and not_trained_yet(spec):
             names = ", ".join(dict.fromkeys(one.scorer for one in judged))
-            why = "no model there yet; a run leaves it out until `make train` has written it"
-            left_out.append(f"{names} by {spec}: {why}")
+            left_out.append(f"{names} by {spec}: no model there yet, so a run leaves it out; `make train` writes it")
         planned += judged
     return planned, [*dict.fromkeys(left_out)]
 
@@ -109,9 +108,8 @@ def _left_out(
     specs = [spec, settings.embeddings.model] if original.embeds else [spec]
     if not all(one and check_spec(one) for one in specs):
         return f"{name} by {spec}: an original package can only ask endpoints"
-    if not original.is_installed:
-        return f"{name}: its environment is missing; run `make {original.environment}/.ready`"
-    return None
+    missing = f"{name}: its environment is missing; run `make {original.environment}/.ready`"
+    return None if original.is_installed else missing
 
 
 def unsuited_judge(settings: BenchSettings, benchmark: Benchmark, name: str, card: Mapping[str, Any]) -> str | None:

@@ -174,7 +174,7 @@ def test_ctrl_c_is_one_line_and_the_same_command_resumes(judge_server: Any, nano
 def test_a_model_that_is_not_trained_yet_is_left_out_with_a_line(nano: Any, capsys: Any) -> None:
     words = ["models=[runs/no-such-run/model]"]
     assert nano(*words, "scorers=[bleu,rag_zeval,is_correct]") == 0
-    line = "rag_zeval, is_correct by runs/no-such-run/model: no model there yet; a run leaves it out"
+    line = "rag_zeval, is_correct by runs/no-such-run/model: no model there yet, so a run leaves it out"
     assert line in capsys.readouterr().out
     assert nano(*words, "scorers=[rag_zeval]") == 2
     assert "nothing could be scored" in capsys.readouterr().err

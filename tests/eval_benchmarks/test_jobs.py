@@ -275,7 +275,7 @@ def test_rows_calls_tokens_and_hours_and_what_is_not_there(tmp_path: Path, capsy
     for name, rows in (("aggrefact", "29,320"), ("ragtruth", "2,700"), ("faithbench", "800")):
         assert any(line.split()[:4] == [name, "-", "-", rows] for line in shown.splitlines())
         assert f"missing: {name}" in shown
-    assert "vllm:runs/train/paper/model: no model there yet; a run leaves it out" in shown
+    assert "vllm:runs/train/paper/model: no model there yet, so a run leaves it out" in shown
     assert "`make data` gets it" in shown and "accept its terms" in shown
     assert not (tmp_path / "out").exists()
 
