@@ -2,8 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
@@ -11,26 +10,20 @@ from rich.text import Text
 
 from eval_benchmarks.bench_manifest import write_manifest
 from eval_benchmarks.bench_settings import BenchSettings
-from eval_benchmarks.benchmark import Benchmark
-from eval_benchmarks.both_orders import BothOrders, has_pairs
 from eval_benchmarks.datasets.registry import load_benchmarks
 from eval_benchmarks.expected_calls import expected_calls_table
-from eval_benchmarks.jobs import LeaveOut, ScoringJob, jobs, open_accounts, open_claim_checker, scorers_without_model
+from eval_benchmarks.jobs import LeaveOut, ScoringJob, jobs, open_accounts, open_claim_checker
 from eval_benchmarks.model_checks import check_models
 from eval_benchmarks.output.bench_report import make_report, write_report
 from eval_benchmarks.output.table import open_console, show
+from eval_benchmarks.plan import Planned, plan_run
 from eval_benchmarks.trials import BenchResults, Trial, group_trials, read_scored
 from rag_zeval.budget import Account, Budget, BudgetSpent, Price
 from rag_zeval.errors import InputError
 from rag_zeval.files import write_text
 from rag_zeval.progress import Progress
 from rag_zeval.rows import RowWriter, StoredRows
-from rag_zeval.scorers.claim_checkers import CheckedClaims
-from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Scored
-from rag_zeval.scorers.sft_ranker import SftRanker
-from rag_zeval.scoring.in_pieces import InPieces
-from rag_zeval.scoring.in_windows import InWindows
 from rag_zeval.scoring.prices import price_of, read_prices
 from rag_zeval.scoring.row_loop import Work, rows_to_retry, score_rows, take_out
 from rag_zeval.scoring.spending import UNNAMED, Spending
@@ -68,11 +61,12 @@ def run(config: DictConfig) -> int:
         notes.append(LEFT_OUT + line)
         console.print(Text(notes[-1], style="yellow"), soft_wrap=True)
 
-    for line in missing:
+    planned, left_out = plan_run(settings, benchmarks)
+    for line in (*missing, *left_out):
         leave_out(line)
     try:
         with Progress(console) as progress:
-            trials = [*_trials(settings, benchmarks, progress, prices, accounts, leave_out)]
+            trials = [*_trials(settings, planned, progress, prices, accounts, leave_out)]
     except BudgetSpent as left:
         print(f"stopped at max_cost={settings.max_cost}: {left}. {_spent(accounts)}", file=sys.stderr)
         print("run the same command with a larger max_cost to resume", file=sys.stderr)
@@ -96,47 +90,28 @@ def run(config: DictConfig) -> int:
 
 def _trials(
     settings: BenchSettings,
-    benchmarks: list[Benchmark],
+    planned: Sequence[Planned],
     progress: Progress,
     prices: Mapping[str, Price],
     accounts: Mapping[str, Account],
     leave_out: LeaveOut,
 ) -> Iterator[Trial]:
     """Score job by job, and yield the trials. Raises BudgetSpent if a job cannot finish because the budget is spent."""
-    scorers_without_model(settings, leave_out)
-    checker = open_claim_checker(settings)
-
-    def scored(job: ScoringJob, budget: Budget | None) -> Trial:
-        price = price_of(job.model, prices)
-        return Trial(
+    for job in jobs(settings, planned, open_claim_checker(settings), accounts, leave_out):
+        price, account = price_of(job.model, prices), accounts.get(job.model or "")
+        path = Path(settings.out_dir) / job.file
+        yield Trial(
             benchmark=job.benchmark,
             scorer=job.scorer.name,
             model=job.model,
             file=job.file,
             identity=job.scorer.identity,
             prompt_hash=job.scorer.prompt_hash,
-            scored=score(job, Path(settings.out_dir) / job.file, progress, price, budget),
+            scored=score(job, path, progress, price, account.budget if account else None),
             number=job.trial,
             price=price,
         )
-
-    for job in jobs(settings, benchmarks, checker, accounts, leave_out):
-        account = accounts.get(job.model or "")
-        budget = account.budget if account else None
-        trial = scored(job, budget)
-        yield trial
-        asked = job.scorer.scorer if isinstance(job.scorer, InWindows) else job.scorer
-        if checker and CheckedClaims.name in settings.scorers:
-            unchecked = f"{job.benchmark.name}, {CheckedClaims.name} by {job.model}: "
-            if isinstance(asked, RagZeval):
-                yield scored(replace(job, scorer=CheckedClaims(checker, trial.scored, trial.identity)), None)
-            elif isinstance(asked, SftRanker):
-                leave_out(unchecked + "a ranker writes no claims")
-            elif isinstance(asked, InPieces) and asked.name == RagZeval.name:
-                leave_out(unchecked + "references are judged in pieces, each with claims of its own")
-        if settings.judge.swapped and isinstance(asked, RagZeval | SftRanker) and has_pairs(job.benchmark):
-            yield scored(replace(job, benchmark=BothOrders(job.benchmark, trial.scored)), budget)
-        del job, asked  # frees the model before the next one is loaded
+        del job  # frees the model before the next one is loaded
 
 
 def score(

@@ -1,42 +1,38 @@
-"""The jobs of a benchmark run: one for each benchmark, scorer, model (if the scorer asks one) and trial."""
+"""The jobs of a benchmark run, opened from its plan: one for each benchmark, scorer, model (if any) and trial."""
 
 import hashlib
-import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from inspect import getfile
 from pathlib import Path
-from typing import Any
 
 from eval_benchmarks.bench_settings import BenchSettings
 from eval_benchmarks.benchmark import Benchmark
-from eval_benchmarks.datasets.nano_eval import WORLD
+from eval_benchmarks.both_orders import BothOrders
 from eval_benchmarks.model_checks import not_trained_yet
-from eval_benchmarks.originals.packages import ORIGINALS, Original
+from eval_benchmarks.originals.packages import ORIGINALS
 from eval_benchmarks.originals.scorer import OriginalScorer
+from eval_benchmarks.plan import Planned, judge_asking
 from rag_zeval.budget import Account, Budget, Price
 from rag_zeval.errors import InputError
 from rag_zeval.files import file_sha256, locate
-from rag_zeval.judge.needs import missing_everywhere
-from rag_zeval.judge.prompt import RANKING
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder, Embedder
 from rag_zeval.models.endpoint import Endpoint
-from rag_zeval.models.language_model import Backend, Sampling
+from rag_zeval.models.language_model import Backend
 from rag_zeval.models.nli import Checker, open_checker
 from rag_zeval.models.open import check_spec, open_backend, open_embedder
-from rag_zeval.rows import RowWriter
-from rag_zeval.scorers.asking import Measure
-from rag_zeval.scorers.bert_score import BertScore
+from rag_zeval.rows import RowWriter, StoredRows
+from rag_zeval.scorers.claim_checkers import CheckedClaims
 from rag_zeval.scorers.registry import CHECKER_SCORERS, JUDGE, MEASURES, METHODS, TEXT_SCORERS
-from rag_zeval.scorers.score import Scorer
+from rag_zeval.scorers.score import Scored, Scorer
 from rag_zeval.scorers.sft_ranker import SftRanker
 from rag_zeval.scoring.in_windows import plan_parts
-from rag_zeval.scoring.opening import CHECKED_TEXTS, Asking, Models, open_scorer
+from rag_zeval.scoring.opening import Asking, Models, open_scorer
 from rag_zeval.scoring.prices import price_of
 
 ORIGINAL_REPLIES = "originals.sqlite"  # in out_dir: the replies to original packages
@@ -86,16 +82,6 @@ def _in_a_name(model: str) -> str:
 LeaveOut = Callable[[str], None]  # is called with a line that says what is left out, and why
 
 
-def scorers_without_model(settings: BenchSettings, leave_out: LeaveOut) -> set[str]:
-    """Return the chosen scorers that a run leaves out, because the setting that names their model is null."""
-    needs = dict.fromkeys(CHECKER_SCORERS, ("claim_checker.model", settings.claim_checker.model))
-    needs[BertScore.name] = "bert_score.model", settings.bert_score.model
-    lacking = {name: key for name, (key, model) in needs.items() if name in settings.scorers and model is None}
-    for name, key in lacking.items():
-        leave_out(f"{name}: {key} is not a folder with a model")
-    return {*lacking}
-
-
 def open_claim_checker(settings: BenchSettings) -> Checker | None:
     """Open the model of the scorers that use a claim checker. None if none is chosen, or if no model is named."""
     model = settings.claim_checker.model
@@ -131,158 +117,82 @@ def open_accounts(settings: BenchSettings, prices: Mapping[str, Price]) -> dict[
 
 def jobs(
     settings: BenchSettings,
-    benchmarks: list[Benchmark],
+    planned: Sequence[Planned],
     checker: Checker | None,
     accounts: Mapping[str, Account],
     leave_out: LeaveOut,
 ) -> Iterator[ScoringJob]:
-    """Yield every job, cheap ones first. A judge is loaded when its first job comes, and only one at a time."""
-    for benchmark, scorer in itertools.product(benchmarks, _text_scorers(settings, checker)):
-        yield ScoringJob(benchmark, scorer)
-    for benchmark in benchmarks:
-        for scorer in benchmark.shipped:
-            yield ScoringJob(benchmark, scorer)
-    measures = [MEASURES[name] for name in dict.fromkeys(settings.scorers) if name in MEASURES]
-    fitting = [pair for pair in itertools.product(benchmarks, measures) if has_what_it_needs(*pair, leave_out)]
-    cache = ReplyCache(Path(settings.out_dir) / REPLIES) if fitting else None
+    """Yield the jobs of a plan, in its order. A judge is loaded when its first job comes, and only one at a time.
+
+    The rows of a job must be written before the next one is taken, because some jobs need the rows of a judge.
+    """
+    planned = [one for one in planned if not (one.model and not_trained_yet(one.model))]
+    measures = [MEASURES[one.scorer] for one in planned if one.scorer in MEASURES]
+    cache = ReplyCache(Path(settings.out_dir) / REPLIES) if measures else None
     with cache or nullcontext():
         embedder = None  # the embedding model; it embeds each text only once
-        if cache and any(measure.embeds for _, measure in fitting):
+        if cache and any(measure.embeds for measure in measures):
             embedder = CachedEmbedder(_open_embedder(settings), cache)
-        for benchmark, measure in fitting:
-            if not measure.prompts:
-                scorer = open_scorer(measure.name, Models(embedder=embedder), Asking())
-                yield ScoringJob(benchmark, scorer, settings.embeddings.model)
-        asking = [(benchmark, JUDGE) for benchmark in benchmarks if JUDGE in settings.judged_scorers]
-        asking += [(benchmark, measure.name) for benchmark, measure in fitting if measure.prompts]
-        for spec in settings.models if settings.judged_scorers else ():
-            if not_trained_yet(spec):
-                names = ", ".join(settings.judged_scorers)
-                leave_out(f"{names} by {spec}: no model there yet; `make train` writes it")
-                continue
+        models = Models(embedder=embedder, checker=checker, encoder=settings.bert_score.model)
+        yield from _unjudged_jobs([one for one in planned if not one.judged], models)
+        for spec in dict.fromkeys(one.model for one in planned if one.judged and one.model):
             calls = {**settings.judge.calls, "account": accounts.get(spec)}
             backend = open_backend(spec, processes=settings.judge.processes, **calls)
-            yield from _judge_jobs(settings, asking, spec, backend, cache, embedder, leave_out)
-            yield from _original_jobs(settings, benchmarks, spec, backend, leave_out)
-            del backend
+            own = [one for one in planned if one.judged and one.model == spec]
+            cached = CachedBackend(backend, cache) if cache else None
+            yield from _judge_jobs(settings, own, backend, replace(models, judge=cached), leave_out)
+            del backend, cached  # before the next one is loaded
 
 
-def _text_scorers(settings: BenchSettings, checker: Checker | None) -> list[Scorer]:
-    """Open the chosen scorers that ask neither a judge nor an embedding model."""
-    models = Models(checker=checker, encoder=settings.bert_score.model)
-    names = [name for name in dict.fromkeys(settings.scorers) if name in TEXT_SCORERS]
-    names += [BertScore.name] if models.encoder and BertScore.name in settings.scorers else []
-    names += [name for name in CHECKED_TEXTS if checker and name in settings.scorers]
-    return [open_scorer(name, models, Asking()) for name in names]
+def _unjudged_jobs(planned: Sequence[Planned], models: Models) -> Iterator[ScoringJob]:
+    """Yield the jobs that ask no judge. Each scorer is opened once."""
+    scorers: dict[str, Scorer] = {}
+    for one in planned:
+        scorers |= {scorer.name: scorer for scorer in one.benchmark.shipped}
+        if one.scorer not in scorers:
+            scorers[one.scorer] = open_scorer(one.scorer, models, Asking())
+        yield ScoringJob(one.benchmark, scorers[one.scorer], one.model)
 
 
 def _judge_jobs(
-    settings: BenchSettings,
-    asking: list[tuple[Benchmark, str]],
-    spec: str,
-    backend: Backend,
-    cache: ReplyCache | None,
-    embedder: Embedder | None,
-    leave_out: LeaveOut,
+    settings: BenchSettings, planned: Sequence[Planned], backend: Backend, models: Models, leave_out: LeaveOut
 ) -> Iterator[ScoringJob]:
-    """Yield the jobs of our scorers that ask this judge. The measures share the replies in `cache`.
+    """Yield the jobs that ask this judge. models: those of the measures, which share the cached replies of the judge.
 
     References of labelled texts that are too long for the judge are judged in pieces. Answers are judged in windows if
     the judge's card limits their length.
     """
-    models = Models(CachedBackend(backend, cache) if cache else backend, embedder)
     timeout = math.inf if backend.batched else settings.judge.timeout  # rows of a batch wait for each other
-    for benchmark, name in asking:
-        if unsuited := unsuited_judge(settings, benchmark, name, backend.card):
-            leave_out(f"{benchmark.name}, {name} by {spec}: {unsuited}")
+    samples = [(one, trial) for one in planned for trial in range(one.trials)]
+    for one, trial in samples:
+        benchmark, asking = one.benchmark, judge_asking(settings, one.benchmark, trial)
+        if one.scorer in MEASURES:
+            scorer = open_scorer(one.scorer, models, Asking(settings.judge.sampling(trial), timeout=timeout))
+        elif one.scorer == JUDGE:
+            scorer = open_scorer(JUDGE, Models(judge=backend), asking)
+        elif one.scorer == SftRanker.name:
+            scorer = SftRanker(backend, asking.sampling)
+        else:
+            embedder = _open_embedder(settings) if ORIGINALS[one.scorer].embeds else None
+            assert isinstance(backend, Endpoint) and isinstance(embedder, Endpoint | None)  # the plan has no others
+            replies = Path(settings.out_dir) / ORIGINAL_REPLIES
+            scorer = OriginalScorer(one.scorer, backend, embedder, replies, settings.judge.timeout, trial)
+        parts = plan_parts(scorer, benchmark.examples, backend)
+        if not benchmark.absolute:
+            parts = replace(parts, in_pieces=0)
+        job = ScoringJob(benchmark, parts.asked(scorer), one.model, trial)
+        yield job
+        if parts.in_pieces and one.checked and not trial:
+            why = "references are judged in pieces, each with claims of its own"
+            leave_out(f"{benchmark.name}, {CheckedClaims.name} by {one.model}: {why}")
+        if parts.in_pieces or not (one.checked or one.both_orders):
             continue
-        for trial in range(trials_of(settings, benchmark, name)):
-            if name == JUDGE:
-                scorer = judge_scorer(settings, benchmark, backend, trial)
-            else:
-                scorer = open_scorer(name, models, Asking(settings.judge.sampling(trial), timeout=timeout))
-            parts = plan_parts(scorer, benchmark.examples, backend)
-            if not benchmark.absolute:
-                parts = replace(parts, in_pieces=0)
-            yield ScoringJob(benchmark, parts.asked(scorer), spec, trial)
-
-
-def unsuited_judge(settings: BenchSettings, benchmark: Benchmark, name: str, card: Mapping[str, Any]) -> str | None:
-    """Return why a judge with this card cannot be asked by a scorer of that name. None if it can be.
-
-    A judge of a generated world knows RAG-Zeval's prompt and the texts of its world, and nothing else. A ranker cannot
-    judge texts with labels of their own.
-    """
-    world = card.get("world")
-    if world and name != JUDGE:
-        return "this judge knows only its own prompt"
-    if world and benchmark.world != world:
-        return f"this judge knows only its own world ({world})"
-    ranks = name == JUDGE and benchmark.absolute and is_ranker(judge_asking(settings, benchmark), card)
-    return "a ranker does not say what is supported" if ranks else None
-
-
-def is_ranker(asking: Asking, card: Mapping[str, Any]) -> bool:
-    """Whether a judge with this card ranks answers, unless it is asked with another prompt."""
-    return asking.variant is None and card.get("variant") == RANKING.name
-
-
-def trials_of(settings: BenchSettings, benchmark: Benchmark, name: str) -> int:
-    """Return how many trials a judged scorer runs: one if another trial would be the same.
-
-    RAG-Zeval decodes greedily in the nano world, and an original package that compares embeddings samples nothing.
-    """
-    greedy = name == JUDGE and benchmark.world == WORLD
-    return 1 if greedy or (name in ORIGINALS and ORIGINALS[name].embeds) else settings.judge.trials
-
-
-def judge_asking(settings: BenchSettings, benchmark: Benchmark, trial: int = 0) -> Asking:
-    """Return how RAG-Zeval asks a judge in a trial. Benchmarks of the nano world are judged greedily."""
-    judge, nano = settings.judge, settings.nano_eval
-    asking = Asking(judge.sampling(trial), judge.variant, structured=judge.structured, patterns=judge.patterns)
-    if benchmark.world == WORLD:
-        greedy = Sampling(temperature=0.0, top_p=1.0, max_tokens=nano.max_tokens, seed=0)
-        return replace(asking, variant=nano.variant, sampling=greedy)
-    return asking
-
-
-def judge_scorer(settings: BenchSettings, benchmark: Benchmark, backend: Backend, trial: int = 0) -> Scorer:
-    """Return the scorer that asks this model: RAG-Zeval, or a ranker if the model's card says that it is one."""
-    asking = judge_asking(settings, benchmark, trial)
-    if is_ranker(asking, backend.card):
-        return SftRanker(backend, asking.sampling)
-    return open_scorer(JUDGE, Models(judge=backend), asking)
-
-
-def _original_jobs(
-    settings: BenchSettings, benchmarks: list[Benchmark], spec: str, backend: Backend, leave_out: LeaveOut
-) -> Iterator[ScoringJob]:
-    """Yield the jobs of the original packages by one model."""
-    for name in (name for name in settings.judged_scorers if name in ORIGINALS):
-        original = ORIGINALS[name]
-        embedder = _open_embedder(settings) if original.embeds else None
-        if not isinstance(backend, Endpoint) or not isinstance(embedder, Endpoint | None):
-            leave_out(f"{name} by {spec}: an original package can only ask endpoints")
-            continue
-        if not original.is_installed:
-            leave_out(f"{name}: its environment is missing; run `make {original.environment}/.ready`")
-            continue
-        cache = Path(settings.out_dir) / ORIGINAL_REPLIES
-        for benchmark in benchmarks:
-            if has_what_it_needs(benchmark, original, leave_out):
-                for trial in range(trials_of(settings, benchmark, name)):
-                    scorer = OriginalScorer(name, backend, embedder, cache, settings.judge.timeout, trial)
-                    yield ScoringJob(benchmark, scorer, spec, trial)
-
-
-def has_what_it_needs(benchmark: Benchmark, measure: Measure | Original, leave_out: LeaveOut) -> bool:
-    """Whether the examples of a benchmark have what a measure needs. If not, it is left out."""
-    missing = missing_everywhere(benchmark.examples, measure.needs)
-    if isinstance(measure, Measure) and measure.only and not any(map(measure.only[1], benchmark.examples)):
-        missing.append(measure.only[0])
-    if missing:
-        leave_out(f"{benchmark.name}, {measure.name}: the benchmark has no {' and no '.join(missing)}")
-    return not missing
+        judged = StoredRows(Path(settings.out_dir) / job.file, Scored.from_row)
+        if one.checked:
+            assert models.checker
+            yield replace(job, scorer=CheckedClaims(models.checker, judged, job.scorer.identity))
+        if one.both_orders:
+            yield replace(job, benchmark=BothOrders(benchmark, judged))
 
 
 def _open_embedder(settings: BenchSettings) -> Embedder:

@@ -18,8 +18,8 @@ from omegaconf import DictConfig
 from eval_benchmarks.bench_settings import BenchSettings
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.datasets.registry import load_benchmarks
-from eval_benchmarks.jobs import unsuited_judge
 from eval_benchmarks.model_checks import check_models
+from eval_benchmarks.plan import unsuited_judge
 from experiments.arm_commands import (
     ArmRun,
     Experiment,

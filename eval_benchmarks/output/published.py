@@ -40,10 +40,9 @@ PUBLISHED: dict[tuple[str, str, str], float] = {  # by benchmark, scorer and met
     for scorer, values in IN_PRINT["ragchecker"].items()
     for metric, value in values.items()
 } | {
-    ("wikieval", scorers[row.method], f"poor_answer/{metric}")
-    if table == 1
-    else ("ragchecker_meta", scorers[row.method], metric): value
+    (benchmark, scorers[row.method], prefix + metric): value
     for table, scorers in IN_PRINT["beside"].items()
+    for benchmark, prefix in [("wikieval", "poor_answer/") if table == 1 else ("ragchecker_meta", "")]
     for row in printed_rows(table)
     if row.method in scorers
     for metric, value in row.values.items()

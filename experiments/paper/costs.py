@@ -4,14 +4,13 @@ Calls and tokens are those that the mock judge would need.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eval_benchmarks.bench_settings import BenchSettings
-from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.datasets.registry import find_benchmarks
-from eval_benchmarks.expected_calls import HEADS, ExpectedCalls, asked_by_ranker, expected_calls
-from eval_benchmarks.jobs import trials_of
+from eval_benchmarks.expected_calls import HEADS, ExpectedCalls, expected_calls
 from eval_benchmarks.output.table import NONE, Table
+from eval_benchmarks.plan import plan_run
 from experiments.arm_commands import RL, ArmRun
 from experiments.arm_results import read_results
 from experiments.paper.bench_runs import BenchRun, TablesPlan
@@ -165,7 +164,7 @@ def plan_table(plan: TablesPlan) -> Table:
                 planned.append(one.asked)
                 hours.append(one.hours(bench.judge.reply_tokens_per_second))
                 tokens = one.asked.prompt_tokens, one.asked.completion_tokens
-                price = price_of(one.model, prices)
+                price = price_of(one.planned.model, prices)
                 dollars.append(None if price is None else price.of(*tokens))
     numbers = [(one.calls, one.prompt_tokens, one.completion_tokens) for one in planned]
     sums = [f"{sum(column):,.0f}" for column in zip(*numbers, strict=True)]
@@ -178,19 +177,11 @@ def _expected(run: BenchRun, bench: BenchSettings, judges: TrainedJudges) -> Ite
     """Return the calls that a run will make. A judge that is trained here gets the prompt that it is trained on."""
     benchmarks, _ = find_benchmarks(bench)
     trained = judges.runs.get(run.judge)
-    if trained and trained.arm == RANKER:
-        yield from (ranker_calls(benchmark, bench) for benchmark in benchmarks)
-        return
-    if trained and trained.commands and bench.judge.variant is None:
+    if trained and trained.arm != RANKER and trained.commands and bench.judge.variant is None:
         variant = trained.commands[-1].settings["variant"]
         parts = {name: getattr(bench, name).model_copy(update={"variant": variant}) for name in ("judge", "nano_eval")}
         bench = bench.model_copy(update=parts)
-    yield from expected_calls(bench, benchmarks, lambda _: None)
-
-
-def ranker_calls(benchmark: Benchmark, bench: BenchSettings) -> ExpectedCalls:
-    """Return the calls of a ranker that is not trained yet."""
-    trials = trials_of(bench, benchmark, JUDGE)
-    rows = sum(len(example.answers) for example in benchmark.examples)
-    asked = asked_by_ranker(benchmark, trials)
-    return ExpectedCalls(benchmark.name, SftRanker.name, bench.models[0], rows, trials, asked)
+    planned, _ = plan_run(bench, benchmarks)
+    if trained and trained.arm == RANKER:
+        planned = [replace(one, scorer=SftRanker.name) if one.scorer == JUDGE else one for one in planned]
+    yield from expected_calls(bench, planned)

@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from eval_benchmarks.both_orders import SUFFIX
 from eval_benchmarks.originals.packages import ORIGINALS, PREFIX, Original
 from eval_benchmarks.originals.proxy import CountingProxy
 from eval_benchmarks.originals.scorer import OriginalScorer
@@ -155,18 +157,31 @@ def test_each_original_stands_for_a_measure_of_ours_and_has_its_files() -> None:
         assert (original.embeds, "answer" in original.needs) == (ours.embeds, "answer" in ours.needs)
 
 
-def test_without_its_environment_a_row_is_left_out_with_a_line(
-    scripted_judge: ScriptedJudge, write_ragchecker: Any, tmp_path: Path, monkeypatch: Any, capsys: Any
+def test_a_dry_run_lists_what_the_run_then_does_and_both_leave_out_the_same(
+    literal_judge: Any, write_ragchecker: Any, tmp_path: Path, monkeypatch: Any, capsys: Any
 ) -> None:
+    """Such as a package whose installation was interrupted."""
     from eval_benchmarks.__main__ import main
 
-    monkeypatch.setenv("RAG_ZEVAL_DATA", str(write_ragchecker(2)))
     monkeypatch.setattr("eval_benchmarks.originals.packages.ROOT", tmp_path)
-    python = tmp_path / ".venv-parity-trulens/bin/python"  # its installation was interrupted
+    python = tmp_path / ".venv-parity-trulens/bin/python"
     python.parent.mkdir(parents=True)
     python.symlink_to(sys.executable)
-    words = [f"out_dir={tmp_path / 'bench'}", "benchmarks=[ragchecker_meta]", f"models=[{scripted_judge.spec()}]"]
-    main([*words, 'scorers=[bleu,"original:trulens_groundedness"]'])
-    said = " ".join(capsys.readouterr().out.split())
-    assert "original:trulens_groundedness: its environment is missing; run `make .venv-parity-trulens/.ready`" in said
-    assert json.loads((tmp_path / "bench" / "summary.json").read_text())
+    judges, vectors = [literal_judge.spec(name) for name in ("one", "two")], literal_judge.spec("vectors")
+    words = [f"out_dir={tmp_path / 'bench'}", f"data_dir={write_ragchecker(2)}", f"models={judges}"]
+    words += ["benchmarks=[ragchecker_meta,nano_eval]", "nano_eval.n=2", "bootstrap.draws=20", "judge.trials=2"]
+    words += [f"embeddings.model='{vectors}'", "judge.swapped=true"]
+    scorers = "embedding_similarity,bleu,hhem,ragas_faithfulness,rag_zeval,is_correct"
+    words.append(f'scorers=[{scorers},"original:trulens_groundedness"]')
+    assert main([*words, "dry_run=true"]) == 0
+    planned = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert main(words) == 0
+    manifest = json.loads((tmp_path / "bench" / "manifest.json").read_text())
+    rows = [row for row in manifest["rows"] if not row["benchmark"].endswith(SUFFIX)]
+    ran = Counter((row["benchmark"], row["scorer"], row["model"] or "-") for row in rows)
+    names = ("ragchecker_meta", "nano_eval")
+    assert {tuple(line[:3]): int(line[4]) for line in planned if line[:1] and line[0] in names} == ran
+    left_out = [" ".join(line) for line in planned if line[:2] == ["left", "out:"]]
+    assert left_out == [note for note in manifest["notes"] if note.startswith("left out: ")]
+    missing = "original:trulens_groundedness: its environment is missing; run `make .venv-parity-trulens/.ready`"
+    assert left_out.count(f"left out: {missing}") == 1 and len({*left_out}) == len(left_out)

@@ -183,14 +183,18 @@ def test_the_bench_checks_each_judges_claims_and_asks_nobody_twice(
 def test_a_ranker_has_no_claims_to_check(
     write_nli: Any, write_ragchecker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ranker = ScriptedBackend(lambda request: '["A", "B"]', card={"variant": RANKING.name})
+    card, model = {"variant": RANKING.name}, tmp_path / "ranker"
+    model.mkdir()
+    (model / "rag_zeval.json").write_text(json.dumps(card))
+    (model / "config.json").write_text("{}")
+    ranker = ScriptedBackend(lambda request: '["A", "B"]', card=card)
     monkeypatch.setattr("eval_benchmarks.jobs.open_backend", lambda *_, **__: ranker)
     words = [f"data_dir={write_ragchecker(3, shipped=False)}", f"out_dir={tmp_path / 'out'}", "bootstrap.draws=20"]
-    words += ["benchmarks=[ragchecker_meta]", "scorers=[rag_zeval,checked_claims]", "models=['openai:m@http://h/v1']"]
+    words += ["benchmarks=[ragchecker_meta]", "scorers=[rag_zeval,checked_claims]", f"models=[{model}]"]
     assert main([*words, f"claim_checker.model={write_nli(tmp_path / 'nli', MINICHECK)}"]) == 0
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert {row["scorer"] for row in manifest["rows"]} == {"sft_ranker"}
-    line = "left out: ragchecker_meta, checked_claims by openai:m@http://h/v1: a ranker writes no claims"
+    line = f"left out: ragchecker_meta, checked_claims by {model}: a ranker writes no claims"
     assert line in manifest["notes"]
 
 
