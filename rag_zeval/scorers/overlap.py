@@ -85,7 +85,7 @@ class RougeL(AnswerScorer):
         answer, reference = composed(answer), composed(example.reference)
         ours, theirs = self._tokens(answer), self._tokens(reference)
         if not (ours and theirs and mostly_ascii(answer, reference)):
-            ours, theirs = plain_words(answer), plain_words(reference)
+            ours, theirs = plain_words(answer), plain_words(reference) or theirs  # `_0` has a token, but no plain word
         if not theirs:
             raise Failed("no word in the reference")
         shared = common_subsequence(ours, theirs)

@@ -66,6 +66,7 @@ def test_bleu_is_the_textbook_definition(answer: str, reference: str) -> None:
 
 @given(TEXTS, TEXTS)
 @example("Running dogs", "run dog")
+@example("", "_0")
 @example("A café in Zürich", "the café of Zürich, a cafe")
 def test_rouge_l_is_the_textbook_definition(answer: str, reference: str) -> None:
     assume(ascii_words(reference))

@@ -187,6 +187,7 @@ def test_a_ranker_has_no_claims_to_check(
     model.mkdir()
     (model / "rag_zeval.json").write_text(json.dumps(card))
     (model / "config.json").write_text("{}")
+    (model / "model.safetensors").touch()
     ranker = ScriptedBackend(lambda request: '["A", "B"]', card=card)
     monkeypatch.setattr("eval_benchmarks.jobs.open_backend", lambda *_, **__: ranker)
     words = [f"data_dir={write_ragchecker(3, shipped=False)}", f"out_dir={tmp_path / 'out'}", "bootstrap.draws=20"]
