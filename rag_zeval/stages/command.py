@@ -2,6 +2,7 @@
 
 import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
 
 from omegaconf import DictConfig
@@ -21,7 +22,8 @@ def stage_main(stage: str, run: Callable[[DictConfig], int]) -> Callable[..., in
     """
 
     def main(words: Sequence[str] | None = None) -> int:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        if threading.current_thread() is threading.main_thread():  # no other thread may set a handler
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
         return exit_status(lambda: run(load_config(stage, sys.argv[1:] if words is None else words)))
 
     return main
