@@ -49,7 +49,7 @@ REPRODUCE_SYNTHESIZE := workers=2
 NANO_BENCH := "benchmarks=[ragchecker_meta, wikieval, nano_eval]"
 REPRODUCE_BENCH := "models=[checkpoints/nano-base, $(RUN)/train/model]" $(NANO_BENCH)
 # Training leaves a third of two cores idle: in it the base is judged. What that does not get done, the bench does.
-REPRODUCE_MEANWHILE = nice -n 19 $(PY) -m eval_benchmarks profile=nano out_dir=$(RUN)/bench "models=[checkpoints/nano-base]" \
+REPRODUCE_MEANWHILE = nice $(PY) -m eval_benchmarks profile=nano out_dir=$(RUN)/bench "models=[checkpoints/nano-base]" \
   $(NANO_BENCH) > $(RUN)/base.log 2>&1 & trap "kill $$!" INT TERM;
 else ifneq ($(filter small short,$(PROFILE)),)
 SHIPPED := model
