@@ -80,11 +80,15 @@ def first_prompts(n: int) -> "list[Prompt]":
     questions, _ = read_questions(settings.responses, settings.alphas, settings.half)
     rows = build_curriculum(settings, questions, prompt_counter(settings.base_model)).train[:n]
     tokenizer = AutoTokenizer.from_pretrained(settings.base_model)
-    return [read_prompt(row, tokenizer, PolicyTokens(tokenizer)) for row in rows]
+    words = PolicyTokens(tokenizer)
+    return [read_prompt(row, tokenizer, words) for row in rows]
 
 
 def advantages_of(prompts: "Sequence[Prompt]", written: Sequence[tuple[list[int], list[float]]]) -> list[float]:
-    """Return the advantages of all rollouts (tokens and log-probabilities), those of the first prompt first."""
+    """Return the advantage of each rollout (its tokens and log-probabilities), those of the first prompt first.
+
+    They are from the rewards of training: a prompt's are all 0 if its rollouts have the same reward.
+    """
     import torch
     from transformers import AutoTokenizer
 
@@ -92,10 +96,8 @@ def advantages_of(prompts: "Sequence[Prompt]", written: Sequence[tuple[list[int]
     from train.one_gpu.training import advantages
 
     tokenizer = AutoTokenizer.from_pretrained(ROOT / load_config("train", ["profile=small"]).base_model)
-    texts, words = (
-        tokenizer.batch_decode([ids for ids, _ in written], skip_special_tokens=True),
-        PolicyTokens(tokenizer),
-    )
+    texts = tokenizer.batch_decode([ids for ids, _ in written], skip_special_tokens=True)
+    words = PolicyTokens(tokenizer)
     rewards = [prompts[at // ROLLOUTS].score(text, words)["score"] for at, text in enumerate(texts)]
     found: list[float] = advantages(torch.tensor(rewards).view(-1, ROLLOUTS)).flatten().tolist()
     return found

@@ -42,7 +42,7 @@ class Bleu(AnswerScorer):
 
 def plain_words(text: str) -> list[str]:
     """Return the words in lower case, without punctuation marks."""
-    return [word for word in words(text.lower()) if word[0].isalnum()]
+    return [word for word in words(text.lower()) if any(map(str.isalnum, word))]
 
 
 def common_subsequence(first: Sequence[str], second: Sequence[str]) -> int:
@@ -85,7 +85,7 @@ class RougeL(AnswerScorer):
         answer, reference = composed(answer), composed(example.reference)
         ours, theirs = self._tokens(answer), self._tokens(reference)
         if not (ours and theirs and mostly_ascii(answer, reference)):
-            ours, theirs = plain_words(answer), plain_words(reference) or theirs  # `_0` has a token, but no plain word
+            ours, theirs = plain_words(answer), plain_words(reference)
         if not theirs:
             raise Failed("no word in the reference")
         shared = common_subsequence(ours, theirs)
@@ -106,7 +106,7 @@ class StringMatch(AnswerScorer):
     name = "string_match"
     source = "truth or reference"
     needs = (ANSWER, source)
-    identity = "longest run of words"
+    identity = "longest run of words, __names__ too"
 
     def value(self, example: Example, answer: str) -> float:
         """Return the share for one answer, in [0, 1]. Raises Failed for a ground truth without a word."""

@@ -75,6 +75,11 @@ def test_a_string_matches_as_far_as_its_longest_run_of_words(answer: str, truth:
         assert score == Score(None, "failed: no word in the ground truth")
 
 
+def test_a_name_with_underscores_is_a_word() -> None:
+    example = replace(EXAMPLE, truth="call __init__")
+    assert StringMatch()._score(example, "Just call it.").value == 0.5
+
+
 @given(WORDS, WORDS)
 def test_only_case_punctuation_articles_and_spaces_are_no_difference(first: str, second: str) -> None:
     def kept(text: str) -> list[str]:
