@@ -48,10 +48,11 @@ ifeq ($(PROFILE),nano)
 REPRODUCE_SYNTHESIZE := workers=2
 NANO_BENCH := "benchmarks=[ragchecker_meta, wikieval, nano_eval]"
 REPRODUCE_BENCH := "models=[checkpoints/nano-base, $(RUN)/train/model]" $(NANO_BENCH)
-# Synthesis and training leave one of two cores idle at times. Then the base is judged, at the lowest priority. Ray would
-# lower the priority of its own processes too. The bench waits for what is left.
-REPRODUCE_MEANWHILE = export RAY_worker_niceness=0; nice -n 19 $(PY) -m eval_benchmarks profile=nano out_dir=$(RUN)/bench \
-  "models=[checkpoints/nano-base]" $(NANO_BENCH) > $(RUN)/base.log 2>&1 & trap "kill $$! 2> /dev/null" EXIT INT TERM;
+# Synthesis and training leave a core idle at times. Then the base is judged, at the lowest priority (ray would lower that
+# of its own processes too). What that does not get done, the bench does.
+REPRODUCE_MEANWHILE = export RAY_worker_niceness=0; nice -n 19 $(PY) -m eval_benchmarks profile=nano judge.processes=1 \
+  out_dir=$(RUN)/bench "models=[checkpoints/nano-base]" $(NANO_BENCH) > $(RUN)/base.log 2>&1 & \
+  trap "kill $$! 2> /dev/null; wait" EXIT INT TERM;
 else ifneq ($(filter small short,$(PROFILE)),)
 SHIPPED := model
 REPRODUCE_BASE := base_model=$(RUN)/cold-start/model
@@ -107,7 +108,7 @@ reproduce: $(READY) $(SHIPPED) ## synthesize, train and bench in order, skipping
 	@mkdir -p $(RUN)
 	$(REPRODUCE_MEANWHILE) \
 	$(PY) -m synthesize profile=$(PROFILE) out_dir=$(RUN)/synthesize $(REPRODUCE_SYNTHESIZE) && \
-	$(PY) -m train profile=$(PROFILE) out_dir=$(RUN)/train responses=$(RUN)/synthesize/responses.jsonl $(REPRODUCE_BASE) && wait
+	$(PY) -m train profile=$(PROFILE) out_dir=$(RUN)/train responses=$(RUN)/synthesize/responses.jsonl $(REPRODUCE_BASE)
 	$(PY) -m eval_benchmarks profile=$(PROFILE) out_dir=$(RUN)/bench $(REPRODUCE_BENCH) $(UNREAD)
 	$(PY) -m experiments.run_report $(RUN)
 

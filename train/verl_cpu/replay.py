@@ -37,9 +37,7 @@ class PromptsTogether(OrderedReplayBuffer):
         return batch, metrics
 
 
-def work_of_prompts(
-    tokens: Sequence[list[int]], rollouts: int, rewards: Sequence[float] | None = None
-) -> list[int]:
+def work_of_prompts(tokens: Sequence[list[int]], rollouts: int, rewards: Sequence[float] | None = None) -> list[int]:
     """Return for each prompt how many tokens the engine computes: each distinct prefix of its rows once.
 
     tokens [rows]: the token ids of prompt and response. The `rollouts` rows of a prompt must be next to each other.
