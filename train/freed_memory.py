@@ -6,7 +6,7 @@ import psutil
 
 # glibc settings that keep the memory of freed tensors in the process. By default glibc returns a large tensor's memory
 # to the system, which then clears it page by page for the next tensor.
-KEEP = "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=4000000000:glibc.malloc.trim_threshold=8000000000"
+KEEP = "glibc.malloc.mmap_threshold=4000000000:glibc.malloc.trim_threshold=8000000000"
 ROOM = 3 * 2**30  # bytes that a micro-batch may need
 
 
