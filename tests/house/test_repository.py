@@ -61,6 +61,33 @@ def test_arguments_and_profile_reach_the_stage() -> None:
     assert planned.splitlines()[-1] == ".venv-gpu/bin/python -m train profile=paper steps=2 seed=3"
 
 
+STAND_IN = """#!/bin/sh
+cd "$(dirname "$0")"
+case "$*" in
+  *judge.processes=1*) echo $$ > base; exec sleep 600;;
+  "-m train "*) until [ -s base ]; do sleep 0.1; done; exit $TRAINED;;
+  "-m eval_benchmarks "*) ! kill -0 "$(cat base)" 2> /dev/null;;
+esac
+"""
+
+
+@pytest.mark.parametrize(("trained", "code"), [("0", 0), ("3", 2)])
+def test_the_base_is_judged_only_while_the_judge_is_trained(
+    trained: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stand-in for Python judges the base without end. It is gone before the bench begins, and if training fails."""
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text(STAND_IN)
+    python.chmod(0o755)
+    (tmp_path / ".ready").touch()
+    monkeypatch.setenv("TRAINED", trained)
+    made = make("reproduce", f"VENV={tmp_path}", f"RUN={tmp_path}/run")
+    assert made.returncode == code, made.stderr
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((python.parent / "base").read_text()), 0)
+
+
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_dry_run_needs_the_small_environment_only(profile: str, tmp_path: Path) -> None:
     words = ["--dry-run", "train", f"PROFILE={profile}", "ARGS=seed=3"]
