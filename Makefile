@@ -52,7 +52,7 @@ REPRODUCE_BENCH := "models=[checkpoints/nano-base, $(RUN)/train/model]" $(NANO_B
 # of its own processes too). What that does not get done, the bench does.
 REPRODUCE_MEANWHILE = export RAY_worker_niceness=0; nice -n 19 $(PY) -m eval_benchmarks profile=nano judge.processes=1 \
   out_dir=$(RUN)/bench "models=[checkpoints/nano-base]" $(NANO_BENCH) > $(RUN)/base.log 2>&1 & \
-  trap "kill $$! 2> /dev/null; wait" EXIT INT TERM;
+  trap "kill $$! 2> /dev/null; wait" EXIT; trap "exit 1" INT TERM;
 else ifneq ($(filter small short,$(PROFILE)),)
 SHIPPED := model
 REPRODUCE_BASE := base_model=$(RUN)/cold-start/model
