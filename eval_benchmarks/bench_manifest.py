@@ -8,7 +8,7 @@ from omegaconf import DictConfig
 from eval_benchmarks.bench_settings import RunSettings
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.both_orders import SUFFIX, BothOrders
-from eval_benchmarks.datasets.registry import load_benchmarks
+from eval_benchmarks.datasets.registry import find_benchmarks
 from eval_benchmarks.trials import Trial, read_scored
 from rag_zeval.errors import InputError
 from rag_zeval.files import COUNT, NONE, FieldTypes, Row, check_object, locate, read_json, write_json
@@ -67,13 +67,17 @@ def read_bench(run: Path) -> tuple[RunSettings, list[Trial]]:
         raise InputError(f"{path}: is missing; `python -m eval_benchmarks out_dir={run}` writes it at its end")
     manifest = _read_manifest(path)
     config, ours = manifest["config"], load_config("bench", [])
+    missing = "put it there again"
     if config.get("data_dir") == stored(ours)["data_dir"]:
         config = {**config, "data_dir": ours.data_dir}
+        missing = "set RAG_ZEVAL_DATA to the folder that the run read"
     with locate(f"{path}: field 'config'"):
         settings = check_settings(RunSettings, config)
-    benchmarks = {benchmark.name: benchmark for benchmark in load_benchmarks(settings)[0]}
+    benchmarks = {benchmark.name: benchmark for benchmark in find_benchmarks(settings)[0]}
     for name, data in manifest["data"].items():
-        if name not in benchmarks or benchmarks[name].data_hash != data["sha256"]:
+        if name not in benchmarks:
+            raise InputError(f"{path}: field 'data': {name} is not in {settings.data_dir}; {missing}")
+        if benchmarks[name].data_hash != data["sha256"]:
             raise InputError(f"{path}: field 'data': {name} in {settings.data_dir} is not what was scored")
     trials: list[Trial] = []
     for entry in manifest["rows"]:

@@ -135,7 +135,7 @@ def test_what_cannot_be_compared_is_said(run: Path, tmp_path: Path, capsys: pyte
         (lambda m: m["rows"][0].update(file="../manifest.json"), r"rows.manifest\.json: cannot be read"),
         (  # nor does a manifest read an environment variable
             lambda m: m["config"].update(data_dir="${oc.env:CANARY}", benchmarks=["wikieval"]),
-            r"data_dir is \$\{oc\.env:CANARY\}",
+            r"nano_eval is not in \$\{oc\.env:CANARY\}; put it there again",
         ),
         (lambda m: m["config"].update(data_dir=7), r"field 'config': data_dir: must be a folder, found 7"),
         (lambda m: m["config"]["bootstrap"].update(draws="${oc.env:CANARY}"), r"draws: .* found \$\{oc\.env:CANARY\}$"),
@@ -193,4 +193,7 @@ def test_a_run_is_read_with_the_data_folder_of_now(write_wikieval: Any, out: Pat
     write_wikieval({"answer": "another"}, {}).rename(out.parent / "canary-3")
     monkeypatch.setenv("RAG_ZEVAL_DATA", str(out.parent / "canary-3"))
     with pytest.raises(InputError, match=r"field 'data': wikieval in .*canary-3 is not what was scored"):
+        read_bench(out / "wiki")
+    monkeypatch.setenv("RAG_ZEVAL_DATA", str(out.parent / "empty"))
+    with pytest.raises(InputError, match=r"field 'data': wikieval is not in .*empty; set RAG_ZEVAL_DATA to the folder"):
         read_bench(out / "wiki")
