@@ -48,8 +48,8 @@ ifeq ($(PROFILE),nano)
 REPRODUCE_SYNTHESIZE := workers=2
 NANO_BENCH := "benchmarks=[ragchecker_meta, wikieval, nano_eval]"
 REPRODUCE_BENCH := "models=[checkpoints/nano-base, $(RUN)/train/model]" $(NANO_BENCH)
-# Synthesis and training leave a core idle at times. Then the base is judged, at the lowest priority (ray would lower that
-# of its own processes too). What that does not get done, the bench does.
+# Synthesis and training leave a core idle at times. Then the base is judged, at the lowest priority; ray's processes keep
+# the normal one. What that does not get done, the bench does.
 REPRODUCE_MEANWHILE = export RAY_worker_niceness=0; nice -n 19 $(PY) -m eval_benchmarks profile=nano judge.processes=1 \
   out_dir=$(RUN)/bench "models=[checkpoints/nano-base]" $(NANO_BENCH) > $(RUN)/base.log 2>&1 & \
   trap "kill $$! 2> /dev/null; wait" EXIT; trap "exit 1" INT TERM;

@@ -65,14 +65,14 @@ STAND_IN = """#!/bin/sh
 cd "$(dirname "$0")"
 case "$*" in
   *judge.processes=1*) echo $$ > base; exec sleep 600;;
-  "-m train "*) until [ -s base ]; do sleep 0.1; done; exit $TRAINED;;
+  "-m train "*) timeout 60 sh -c 'until [ -s base ]; do sleep 0.1; done' && exit $TRAINED;;
   "-m eval_benchmarks "*) ! kill -0 "$(cat base)" 2> /dev/null;;
 esac
 """
 
 
 @pytest.mark.parametrize(("trained", "code"), [("0", 0), ("3", 2)])
-def test_the_base_is_judged_only_while_the_judge_is_trained(
+def test_the_base_is_judged_until_training_ends(
     trained: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stand-in for Python judges the base without end. It is gone before the bench begins, and if training fails."""

@@ -16,7 +16,7 @@ from verl.trainer.ppo.v1 import trainer_base
 from verl.utils.seqlen_balancing import get_seqlen_balanced_partitions
 
 from train.rollouts.ordered_buffer import OrderedReplayBuffer
-from train.verl_cpu.shared_prefix import packed_size
+from train.verl_cpu.shared_prefix import pack
 
 
 class PromptsTogether(OrderedReplayBuffer):
@@ -47,7 +47,7 @@ def work_of_prompts(tokens: Sequence[list[int]], rollouts: int, rewards: Sequenc
     for start in range(0, len(tokens), rollouts):
         of_prompt = slice(start, start + rollouts)
         learns = rewards is None or len({*rewards[of_prompt]}) > 1
-        work.append(packed_size(tokens[of_prompt]) if learns else 0)
+        work.append(pack(tokens[of_prompt]).input_ids.numel() if learns else 0)
     return work
 
 

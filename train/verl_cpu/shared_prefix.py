@@ -5,9 +5,8 @@ The rollouts of a prompt share it, and rollouts of a trained judge also share mu
 padded rows. A shared token gets the gradients of all rows that have it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import torch
@@ -74,12 +73,6 @@ def pack(rows: Sequence[list[int]]) -> PackedRows:
         paths=torch.tensor([place for path in of_segments for place in path]),
         causal=torch.ones(longest, longest, dtype=torch.bool).tril(),
     )
-
-
-def packed_size(rows: Iterable[list[int]]) -> int:
-    """Return how many places `pack` needs for these rows: one for each distinct prefix."""
-    ordered = sorted(rows)
-    return sum(len(row) - common_prefix(before, row) for before, row in pairwise([[], *ordered]))
 
 
 def attend(
